@@ -19,6 +19,7 @@
  */
 #include "bench/median.h"
 #include "bench/weights.h"
+#include "runtime/base/array.h"
 #include "runtime/base/clock.h"
 
 #include <fcntl.h>
@@ -176,7 +177,7 @@ static TSR_RESULT measure(bench *b) {
         {"full_all", run_full, true, false},
     };
     double seconds = 0;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(rows); i++) {
         if (rows[i].run == run_open) {
             TRY(b->ctx, tsr_bundle_open(b->ctx, b->path, NULL, &b->bundle));
             b->layer = tsr_bundle_get_layer(b->bundle, 0, 0);

@@ -9,6 +9,7 @@
  * the time in which two processors hand over one cache line in one direction: no barrier can be
  * faster. Prints a JSON object.
  */
+#include "runtime/base/array.h"
 #include "runtime/base/clock.h"
 #include "runtime/transport/collective.h"
 #include "runtime/transport/shared.h"
@@ -29,7 +30,7 @@
 enum { ROUNDS = 21, ROUNDS_LARGE = 7, HANDOVERS = 2000 };
 static const size_t sizes[] = {8,         64,      512,     4 << 10,  16 << 10, 64 << 10,
                                256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20};
-enum { SIZE_COUNT = sizeof sizes / sizeof *sizes };
+enum { SIZE_COUNT = TSR_COUNT(sizes) };
 #define LARGEST (sizes[SIZE_COUNT - 1])
 
 /* SEND_RECEIVE: half the bytes to a rank and back. */

@@ -18,6 +18,7 @@
 #include "bench/median.h"
 #include "bench/weights.h"
 #include "loader/weights/sender.h"
+#include "runtime/base/array.h"
 #include "runtime/base/clock.h"
 #include "runtime/device/cuda_device.h"
 
@@ -195,7 +196,7 @@ static int run_size(const char *folder, const char *text) {
 
 int main(int argc, char **argv) {
     const char *const *sizes = argc > 2 ? (const char *const *)argv + 2 : sizes_mib;
-    int count = argc > 2 ? argc - 2 : (int)(sizeof sizes_mib / sizeof sizes_mib[0]), code = 0;
+    int count = argc > 2 ? argc - 2 : (int)(TSR_COUNT(sizes_mib)), code = 0;
     if (argc < 2) {
         fprintf(stderr, "usage: upload_speed FOLDER [MIB...] (1 to %d)\n", MIB_MAX);
         return TSR_USAGE;

@@ -5,6 +5,7 @@
  * mode then compares the rest of the file and verifies every blob.
  */
 #include "bundle/internal.h"
+#include "runtime/base/array.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,11 +18,9 @@
 
 static tsr_result add_blob(tsr_ctx *ctx, tsr_bundle *bundle, const tsr_blob *blob) {
     if (bundle->blob_count == bundle->blob_capacity) {
-        size_t capacity = bundle->blob_capacity ? 2 * bundle->blob_capacity : 32;
-        tsr_blob *blobs = realloc(bundle->blobs, capacity * sizeof *blobs);
+        tsr_blob *blobs = tsr_grow(bundle->blobs, &bundle->blob_capacity, 32, sizeof *blobs);
         if (!blobs) FAIL(ctx, TSR_MEMORY, "no memory to open '%s'", bundle->path);
         bundle->blobs = blobs;
-        bundle->blob_capacity = capacity;
     }
     bundle->blobs[bundle->blob_count++] = *blob;
     return TSR_SUCCESS;

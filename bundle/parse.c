@@ -7,6 +7,7 @@
 #include "bundle/bundle.h"
 #include "bundle/layout.h"
 #include "bundle/provenance.h"
+#include "runtime/base/array.h"
 #include "runtime/base/io/json.h"
 
 #include <cjson/cJSON.h>
@@ -243,7 +244,7 @@ static bool media_type_known(const char *media_type) {
         TSR_MEDIA_FATBIN,   TSR_MEDIA_HSACO,    TSR_MEDIA_DEPLOYMENT, TSR_MEDIA_CHUNKS,
         TSR_MEDIA_WEIGHTS,  TSR_MEDIA_STATE,    TSR_MEDIA_SBOM,       TSR_MEDIA_PROVENANCE,
         TSR_MEDIA_POSITION, TSR_MEDIA_EXTERNAL};
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(known); i++)
         if (strcmp(known[i], media_type) == 0) return true;
     return false;
 }

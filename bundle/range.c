@@ -7,7 +7,7 @@
  * layer.
  */
 #include "bundle/internal.h"
-#include "bundle/pool.h"
+#include "runtime/base/pool.h"
 
 #include <immintrin.h>
 #include <sched.h>

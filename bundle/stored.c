@@ -7,7 +7,7 @@
  */
 #include "bundle/stored.h"
 
-#include "bundle/pool.h"
+#include "runtime/base/pool.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -5,6 +5,8 @@
  */
 #include "bundle/tar.h"
 
+#include "runtime/base/array.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -196,7 +198,7 @@ static tsr_result parse_header(walker *w, const unsigned char *block, member *ou
 
 static bool keyword_allowed(const char *keyword, size_t length) {
     static const char *const allowed[] = {"comment", "mtime", "atime", "ctime"};
-    for (size_t i = 0; i < sizeof allowed / sizeof allowed[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(allowed); i++)
         if (strlen(allowed[i]) == length && memcmp(allowed[i], keyword, length) == 0) return true;
     return false;
 }

@@ -5,7 +5,7 @@
  * large blob still keeps several threads busy.
  */
 #include "bundle/internal.h"
-#include "bundle/pool.h"
+#include "runtime/base/pool.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -18,6 +18,7 @@
 #include "compiler/tile/gpu/product.h"
 #include "compiler/tile/tile.h"
 #include "manifests/fatbin.h"
+#include "runtime/base/array.h"
 
 #include <string.h>
 
@@ -221,7 +222,7 @@ tsr_result tsr_choose_registers(tsr_ctx *ctx, MlirModule device, const tsr_targe
     spiller *all = TSR_NEW(&arena, spiller, fatbin.kernel_count + 1);
     if (!all) FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory for %u kernels", fatbin.kernel_count);
     size_t count = find_spillers(device, &fatbin, all);
-    for (size_t t = 0; count && t < sizeof registers_tried / sizeof registers_tried[0]; t++)
+    for (size_t t = 0; count && t < TSR_COUNT(registers_tried); t++)
         TRY_GOTO(ctx, result, try_registers(ctx, registers_tried[t], target, ptxas, all, count));
     for (size_t i = 0; i < count; i++) {
         if (!all[i].registers) continue;

@@ -20,6 +20,7 @@
 #include "compiler/target/host/host.h"
 #include "compiler/target/target.h"
 #include "compiler/tile/tile.h"
+#include "runtime/base/array.h"
 #include "runtime/base/io/io.h"
 
 #include <llvm/Config/llvm-config.h>
@@ -417,7 +418,7 @@ static TSR_RESULT refuse_later(compilation *c) {
         const char *stage;
     } later[] = {
         {TSR_TARGET_FUNC, "target"}, {TSR_TILE_FUNC, "tile"}, {TSR_SCHED_FUNC, "schedule"}};
-    for (size_t i = 0; i < sizeof later / sizeof *later; i++)
+    for (size_t i = 0; i < TSR_COUNT(later); i++)
         TSR_FOR_EACH_OP(op, mlirModuleGetBody(c->module)) {
             if (tsr_op_is(op, later[i].op))
                 FAIL(c->ctx, TSR_USAGE,
@@ -582,7 +583,7 @@ static const stage_row stages[] = {
 #include "compiler/stages.def"
 #undef X
 };
-static_assert(sizeof stages / sizeof stages[0] == TSR_STAGE_COUNT, "one row per stage");
+static_assert(TSR_COUNT(stages) == TSR_STAGE_COUNT, "one row per stage");
 
 const tsr_stage_info *tsr_stage_get(tsr_stage stage) {
     TSR_ASSERT(stage < TSR_STAGE_COUNT);

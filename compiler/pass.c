@@ -7,6 +7,7 @@
 #include "compiler/process/guard.h"
 #include "compiler/resilience/passes.h"
 #include "compiler/shim/shim.h"
+#include "runtime/base/array.h"
 #include "runtime/base/suggest.h"
 
 #include <mlir-c/Pass.h>
@@ -22,7 +23,7 @@ const tsr_pass tsr_passes[] = {
 #include "compiler/passes.def"
 #undef X
 };
-const size_t tsr_pass_count = sizeof tsr_passes / sizeof tsr_passes[0];
+const size_t tsr_pass_count = TSR_COUNT(tsr_passes);
 
 const tsr_pipeline tsr_pipelines[] = {
 #define X(pipeline_name, pipeline_summary, pipeline_passes)                                        \
@@ -30,7 +31,7 @@ const tsr_pipeline tsr_pipelines[] = {
 #include "compiler/pipelines.def"
 #undef X
 };
-const size_t tsr_pipeline_count = sizeof tsr_pipelines / sizeof tsr_pipelines[0];
+const size_t tsr_pipeline_count = TSR_COUNT(tsr_pipelines);
 
 static void register_all(void) {
     mlirRegisterTransformsPasses();

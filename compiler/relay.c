@@ -7,6 +7,7 @@
 #include "compiler/compile.h"
 #include "compiler/process/guard.h"
 #include "runtime/base/arena.h"
+#include "runtime/base/array.h"
 #include "runtime/base/buffer.h"
 
 #include <string.h>
@@ -36,7 +37,7 @@ static void put_diag(tsr_buffer *out, const tsr_diag *diag) {
                                 diag->fix_column,
                                 diag->fix_length,
                                 (uint32_t)diag->note_count};
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) tsr_buffer_u32(out, numbers[i]);
+    for (size_t i = 0; i < TSR_COUNT(numbers); i++) tsr_buffer_u32(out, numbers[i]);
     put_text(out, diag->file);
     put_text(out, diag->text);
     put_text(out, diag->source_line);

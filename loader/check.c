@@ -9,6 +9,7 @@
 #include "loader/model.h"
 #include "loader/weights/external.h"
 #include "manifests/program.h"
+#include "runtime/base/array.h"
 #include "runtime/base/options.h"
 #include "runtime/cpu.h"
 #include "runtime/exec/executor.h"
@@ -37,7 +38,7 @@ static void set_driver(tsr_check_target *target) {
 #undef X
     };
     size_t length = strcspn(target->name, ":");
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(rows); i++) {
         if (strlen(rows[i].family) != length || strncmp(rows[i].family, target->name, length) != 0)
             continue;
         target->driver = rows[i].library;

@@ -4,6 +4,7 @@
  * those that the bundle's schedule counts for a kernel; the bytes are the sizes of its buffers.
  */
 #include "loader/model.h"
+#include "runtime/base/array.h"
 #include "runtime/base/buffer.h"
 #include "runtime/base/io/io.h"
 #include "runtime/base/io/json.h"
@@ -52,7 +53,7 @@ static tsr_result collect(tsr_ctx *ctx, const tsr_model *model, table *t) {
 static bool takes_matrix_units(const tsr_model *model, const struct cJSON *kind) {
     static const char *const kinds[] = {"matmul", "attention", "attention_grad"};
     bool found = false;
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && cJSON_IsString(kind); i++)
+    for (size_t i = 0; i < TSR_COUNT(kinds) && cJSON_IsString(kind); i++)
         found = found || strcmp(kind->valuestring, kinds[i]) == 0;
     return found && tsr_config_numerics_native(model->config.numerics);
 }

@@ -4,6 +4,7 @@
  */
 #include "manifests/config.h"
 
+#include "runtime/base/array.h"
 #include "runtime/base/hash/hash.h"
 #include "runtime/base/io/json.h"
 #include "runtime/base/plural.h"
@@ -32,10 +33,10 @@ static const char *const kind_names[] = {
 #define NAME_TABLE(function, type, table)                                                          \
     const char *function##_name(type value) {                                                      \
         size_t row = (size_t)value;                                                                \
-        return row < sizeof table / sizeof table[0] && table[row] ? table[row] : "?";              \
+        return row < TSR_COUNT(table) && table[row] ? table[row] : "?";                            \
     }                                                                                              \
     bool function##_parse(const char *name, type *out_value) {                                     \
-        for (size_t row = 0; row < sizeof table / sizeof table[0]; row++) {                        \
+        for (size_t row = 0; row < TSR_COUNT(table); row++) {                                      \
             if (!table[row] || strcmp(table[row], name) != 0) continue;                            \
             *out_value = (type)row;                                                                \
             return true;                                                                           \
@@ -311,7 +312,7 @@ static TSR_RESULT check_order(tsr_ctx *ctx, tsr_code code, const char *table, si
 bool tsr_config_numerics_valid(const char *numerics) {
     static const char *const names[] = {"portable", "native", "portable" TSR_NUMERICS_VERSION,
                                         "native" TSR_NUMERICS_VERSION};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(names); i++)
         if (strcmp(numerics, names[i]) == 0) return true;
     return false;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "manifests/fatbin.h"
 
+#include "runtime/base/array.h"
 #include "runtime/base/buffer.h"
 #include "runtime/base/plural.h"
 
@@ -281,7 +282,7 @@ uint32_t tsr_fatbin_resident(const tsr_fatbin_kernel *kernel, uint32_t arch) {
         uint32_t arch, shared_bytes;
     } rows[] = {{80, 164 * 1024}, {90, 228 * 1024}, {100, 228 * 1024}};
     uint32_t warps = (kernel->threads + LANES - 1) / LANES, shared = 0;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(rows); i++)
         if (rows[i].arch == arch) shared = rows[i].shared_bytes;
     if (!shared || !kernel->registers || !warps) return 0;
     uint32_t registers = round_up(kernel->registers * LANES, WARP_REGISTERS);

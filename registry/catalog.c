@@ -3,6 +3,7 @@
 
 #include "bundle/bundle.h"
 #include "registry/transfer.h"
+#include "runtime/base/array.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -38,11 +39,9 @@ static tsr_result add_blob(fetcher *f, tsr_descriptor *d) {
              (tsr_ull)d->size_bytes);
     }
     if (c->blob_count == c->blob_capacity) {
-        size_t capacity = c->blob_capacity ? 2 * c->blob_capacity : 32;
-        tsr_remote_blob *blobs = realloc(c->blobs, capacity * sizeof *blobs);
+        tsr_remote_blob *blobs = tsr_grow(c->blobs, &c->blob_capacity, 32, sizeof *blobs);
         if (!blobs) return out_of_memory(f);
         c->blobs = blobs;
-        c->blob_capacity = capacity;
     }
     d->blob = (uint32_t)c->blob_count;
     c->blobs[c->blob_count++] = (tsr_remote_blob){.digest = d->digest, .size_bytes = d->size_bytes};

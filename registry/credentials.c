@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "registry/credentials.h"
 
+#include "runtime/base/array.h"
 #include "runtime/base/io/io.h"
 #include "runtime/base/io/json.h"
 
@@ -36,7 +37,7 @@ static bool key_equals(const char *key, const char *wanted) {
     for (size_t i = 0; i < 2; i++)
         if (strncmp(key, schemes[i], strlen(schemes[i])) == 0) key += strlen(schemes[i]);
     size = strlen(key);
-    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(ends); i++) {
         size_t end = strlen(ends[i]);
         if (size > end && strcmp(key + size - end, ends[i]) == 0) {
             size -= end;

@@ -9,6 +9,7 @@
 #include "bundle/internal.h"
 #include "registry/connections.h"
 #include "registry/transfer.h"
+#include "runtime/base/array.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -63,11 +64,9 @@ static bool is_chunk(const tsr_remote_blob *blob, uint64_t chunk, const void *by
 
 static tsr_result add_span(tsr_ctx *ctx, filler *f, size_t *capacity, span item) {
     if (f->span_count == *capacity) {
-        size_t more = *capacity ? 2 * *capacity : 64;
-        span *spans = realloc(f->spans, more * sizeof *spans);
+        span *spans = tsr_grow(f->spans, capacity, 64, sizeof *spans);
         if (!spans) FAIL(ctx, TSR_MEMORY, "no memory to pull '%s'", f->fill->path);
         f->spans = spans;
-        *capacity = more;
     }
     f->spans[f->span_count++] = item;
     return TSR_SUCCESS;

@@ -34,7 +34,13 @@ typedef enum tsr_code {
 } tsr_code;
 #pragma pop_macro("X")
 
-typedef struct tsr_result {
+/* Clang can warn about an unused value of a type; GCC only about that of a function. */
+#ifdef __clang__
+#define TSR_MUST_USE __attribute__((warn_unused_result))
+#else
+#define TSR_MUST_USE
+#endif
+typedef struct TSR_MUST_USE tsr_result {
     tsr_code code;
 } tsr_result;
 #define TSR_RESULT __attribute__((warn_unused_result)) tsr_result

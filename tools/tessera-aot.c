@@ -2,6 +2,7 @@
  *
  * tessera-aot: makes and examines bundles. The commands are in tools/aot/.
  */
+#include "runtime/base/array.h"
 #include "runtime/base/buffer.h"
 #include "tools/aot/aot.h"
 
@@ -27,7 +28,7 @@ static const command commands[] = {
 #include "tools/aot/commands.def"
 #undef X
 };
-enum { COMMAND_COUNT = sizeof commands / sizeof commands[0], FLAGS_MAX = 32 };
+enum { COMMAND_COUNT = TSR_COUNT(commands), FLAGS_MAX = 32 };
 
 static const command *find_command(const char *name) {
     for (size_t i = 0; i < COMMAND_COUNT; i++)
@@ -88,7 +89,7 @@ tsr_result tsr_aot_parse(tsr_ctx *ctx, int argc, char **argv, const tsr_aot_comm
     TSR_ASSERT(line->flag_count + 1 <= FLAGS_MAX);
     for (size_t i = 0; i < line->flag_count; i++) flags[i] = line->flags[i];
     flags[line->flag_count] =
-        (tsr_flag){"--help", TSR_FLAG_SWITCH, TSR_FILE_NONE, &help, NULL, "this text", 0, 0, false};
+        (tsr_flag)TSR_FLAG("--help", SWITCH, NONE, &help, NULL, "this text", 0, 0);
     tsr_result result =
         tsr_flags_parse(ctx, argc, argv, flags, line->flag_count + 1, words, &count);
     if (result.code) result = tsr_error_prefix(ctx, result, "%s", line->name);

@@ -2,6 +2,7 @@
  *
  * tessera-run: trains, evaluates, calls or checks a bundle. A thin main over libtessera.
  */
+#include "runtime/base/array.h"
 #include "runtime/base/buffer.h"
 #include "runtime/base/plural.h"
 #include "tessera/tessera.h"
@@ -72,7 +73,7 @@ enum {
 static void fill_flags(arguments *a, tsr_flag flags[static FLAG_COUNT]) {
     const tsr_flag rows[FLAG_COUNT] = {
 #define X(name, kind, use, target, value, help, min, max, modes)                                   \
-    {name, TSR_FLAG_##kind, TSR_FILE_##use, &a->target, value, help, min, max, false},
+    TSR_FLAG(name, kind, use, &a->target, value, help, min, max),
 #include "tools/run/flags.def"
 #undef X
     };
@@ -87,9 +88,10 @@ static const unsigned flag_modes[FLAG_COUNT] = {
 };
 
 static bool is_given(const arguments *a, const char *name) {
-    for (size_t i = 0; i < FLAG_COUNT; i++)
-        if (strcmp(a->flags[i].name, name) == 0) return a->flags[i].given;
-    return false;
+    size_t i = 0;
+    while (i < FLAG_COUNT && strcmp(a->flags[i].name, name) != 0) i++;
+    TSR_ASSERT(i < FLAG_COUNT && "a name of the table");
+    return a->flags[i].given;
 }
 
 static const char *describe_mode(run_mode mode) {
@@ -127,7 +129,7 @@ static tsr_result check_flags(tsr_ctx *ctx, const tsr_flag *flags, run_mode mode
 
 static tsr_result check_state_flags(tsr_ctx *ctx, const arguments *a) {
     static const char *const names[] = {"--save-every", "--keep", "--resume", "--store-log"};
-    for (size_t k = 0; k < sizeof names / sizeof names[0] && !a->state_dir; k++)
+    for (size_t k = 0; k < TSR_COUNT(names) && !a->state_dir; k++)
         if (is_given(a, names[k])) FAIL(ctx, TSR_USAGE, "%s needs --state-dir", names[k]);
     return TSR_SUCCESS;
 }
@@ -170,7 +172,7 @@ static tsr_result parse_check_finite(tsr_ctx *ctx, const char *text, tsr_finite_
     static const char *const names[] = {
         [TSR_FINITE_ERROR] = "error", [TSR_FINITE_WARN] = "warn", [TSR_FINITE_OFF] = "off"};
     if (!text) return TSR_SUCCESS;
-    for (size_t i = TSR_FINITE_ERROR; i < sizeof names / sizeof names[0]; i++)
+    for (size_t i = TSR_FINITE_ERROR; i < TSR_COUNT(names); i++)
         if (strcmp(text, names[i]) == 0) return *out_mode = (tsr_finite_mode)i, TSR_SUCCESS;
     FAIL(ctx, TSR_USAGE, "--check-finite is '%s'; expected error, warn or off", text);
 }
@@ -558,7 +560,7 @@ static void print_line(void *user, const char *line) {
 /* Returns 0 if the word is the name of a bundle. */
 static run_mode find_state_mode(const char *word) {
     const run_mode modes[] = {MODE_FSCK, MODE_LIST, MODE_PRUNE, MODE_EXPORT_STATE};
-    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(modes); i++)
         if (strcmp(word, describe_mode(modes[i])) == 0) return modes[i];
     return 0;
 }

@@ -18,6 +18,7 @@
 #include "bench/kernels/measure.h"
 #include "bench/kernels/peers.h"
 #include "bench/kernels/program.h"
+#include "runtime/base/array.h"
 
 #include <dlfcn.h>
 #include <getopt.h>
@@ -214,7 +215,7 @@ static void fill_operands(contest *c) {
 static void drop_operands(contest *c) {
     void *const all[] = {c->a_wide,   c->b_wide,   c->c_wide, c->a_narrow,
                          c->b_narrow, c->c_narrow, c->ours};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) free(all[i]);
+    for (size_t i = 0; i < TSR_COUNT(all); i++) free(all[i]);
 }
 
 static double run_shape(bench *b, const shape *s, bool weights) {
@@ -259,7 +260,7 @@ static size_t draw(uint64_t *state, double low, double high) {
 static void add_shapes(bench *b) {
     if (!b->shape_count) {
         memcpy(b->shapes, standard, sizeof standard);
-        b->shape_count = sizeof standard / sizeof standard[0];
+        b->shape_count = TSR_COUNT(standard);
     }
     b->fixed_count = b->shape_count;
     uint64_t state = b->seed;

@@ -19,6 +19,7 @@
 #include "bench/kernels/dnnl_ops.h"
 #include "bench/kernels/measure.h"
 #include "bench/kernels/program.h"
+#include "runtime/base/array.h"
 
 #include <dlfcn.h>
 #include <getopt.h>
@@ -225,7 +226,7 @@ static bool parse_numbers(const char *text, int64_t *const *to, size_t count) {
 static bool parse_conv(bench *b, const char *text) {
     dnnl_conv c = {0};
     int64_t *to[] = {&c.n, &c.h, &c.w, &c.c, &c.f, &c.kh, &c.kw, &c.groups, &c.stride, &c.padding};
-    if (b->conv_count == CONVS_MAX - RANDOM_MAX || !parse_numbers(text, to, sizeof to / sizeof *to))
+    if (b->conv_count == CONVS_MAX - RANDOM_MAX || !parse_numbers(text, to, TSR_COUNT(to)))
         return false;
     b->convs[b->conv_count++] = c;
     return true;
@@ -235,7 +236,7 @@ static bool parse_attention(bench *b, const char *text) {
     attention_case a = {0};
     int64_t *to[] = {&a.heads, &a.queries, &a.keys, &a.d, &a.causal};
     if (b->attention_count == ATTENTIONS_MAX - RANDOM_MAX ||
-        !parse_numbers(text, to, sizeof to / sizeof *to))
+        !parse_numbers(text, to, TSR_COUNT(to)))
         return false;
     b->attentions[b->attention_count++] = a;
     return true;
@@ -305,8 +306,8 @@ static void choose_cases(bench *b) {
     if (!b->conv_count && !b->attention_count) {
         memcpy(b->convs, convolutions, sizeof convolutions);
         memcpy(b->attentions, attentions, sizeof attentions);
-        b->conv_count = sizeof convolutions / sizeof convolutions[0];
-        b->attention_count = sizeof attentions / sizeof attentions[0];
+        b->conv_count = TSR_COUNT(convolutions);
+        b->attention_count = TSR_COUNT(attentions);
     }
     if (!convs) b->conv_count = 0;
     if (!others) b->attention_count = 0;

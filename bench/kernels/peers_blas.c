@@ -5,6 +5,7 @@
  * identifies libraries by inode.
  */
 #include "bench/kernels/peers.h"
+#include "runtime/base/array.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -122,7 +123,7 @@ static bool open_one(const blas_library *library, const char *type, const char *
 
 size_t peers_open_blas(const char *folder, unsigned threads, peer *peers, size_t room) {
     size_t count = 0;
-    for (size_t i = 0; i < sizeof libraries / sizeof libraries[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(libraries); i++)
         for (size_t t = 0; t < TYPES_MAX && libraries[i].types[t].name && count < room; t++)
             if (can_run(libraries[i].types[t].needs))
                 count += open_one(&libraries[i], libraries[i].types[t].name, folder, threads,

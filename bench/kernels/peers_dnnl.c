@@ -5,6 +5,7 @@
  * separate module, so that the benchmarks run without it.
  */
 #include "bench/kernels/peers.h"
+#include "runtime/base/array.h"
 
 #include <oneapi/dnnl/dnnl.h>
 #include <stdlib.h>
@@ -128,7 +129,7 @@ __attribute__((visibility("default"))) size_t peers_open_dnnl(peer *peers, size_
         {"oneDNN bf16", false, true, prepare_primitive, run_primitive, release, NULL},
         {"oneDNN bf16, packed", true, true, prepare_primitive, run_primitive, release, NULL},
     };
-    size_t count = sizeof rows / sizeof rows[0] < room ? sizeof rows / sizeof rows[0] : room;
+    size_t count = TSR_COUNT(rows) < room ? TSR_COUNT(rows) : room;
     memcpy(peers, rows, count * sizeof *peers);
     return count;
 }

@@ -15,6 +15,7 @@
  */
 #include "bench/kernels/measure.h"
 #include "bench/kernels/program.h"
+#include "runtime/base/array.h"
 
 #include <getopt.h>
 #include <math.h>
@@ -259,7 +260,7 @@ static size_t draw(uint64_t *state, double low, double high) {
 static void run_cases(bench *b) {
     const row_case *chosen[CASES_MAX];
     uint64_t state = b->seed;
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(cases); i++)
         if (!b->only || strstr(cases[i].name, b->only)) chosen[b->count++] = &cases[i];
     for (size_t i = 0; i < b->count; i++) {
         snprintf(b->names[i], sizeof b->names[0], "%s", chosen[i]->name);

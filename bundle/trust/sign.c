@@ -10,6 +10,7 @@
 #include "bundle/trust/dsse.h"
 #include "bundle/trust/minisign.h"
 #include "bundle/trust/statement.h"
+#include "runtime/base/array.h"
 #include "runtime/base/io/json.h"
 
 #include <cjson/cJSON.h>
@@ -278,7 +279,7 @@ static tsr_result check(checker *c, const tsr_signature_policy *policy,
         const char *suffix;
         tsr_result (*check)(checker *c, const void *bytes, size_t size, finding *found);
     } kinds[] = {{TSR_SIGNATURE_SUFFIX, check_sigstore}, {TSR_MINISIGN_SUFFIX, check_minisign}};
-    enum { KINDS = sizeof kinds / sizeof kinds[0] };
+    enum { KINDS = TSR_COUNT(kinds) };
     finding found[KINDS] = {0};
     for (size_t i = 0; i < KINDS; i++) {
         char *path = NULL;

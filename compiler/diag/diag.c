@@ -8,6 +8,7 @@
 
 #include "compiler/diag/fixit.h"
 #include "compiler/shim/shim.h"
+#include "runtime/base/array.h"
 #include "runtime/base/plural.h"
 #include "runtime/base/tensor.h"
 
@@ -141,7 +142,7 @@ static tsr_diag_number number_of(const tsr_diag_list *list, const char *text) {
 #include "compiler/diag/mlir-messages.def"
 #undef X
     };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(rows); i++)
         if (strstr(text, rows[i].words)) return rows[i].number;
     if (list->bytecode) return TSR_DIAG_BYTECODE;
     return text[0] == '\'' ? TSR_DIAG_VERIFIER : TSR_DIAG_SYNTAX;

@@ -2,6 +2,7 @@
 #include "compiler/diag/fixit.h"
 
 #include "compiler/shim/shim.h"
+#include "runtime/base/array.h"
 #include "runtime/base/suggest.h"
 
 #include <ctype.h>
@@ -72,7 +73,7 @@ static void offer_op(MlirStringRef name, void *user) {
     const char *dot = strchr(s->wrong, '.');
     size_t own = dot ? (size_t)(dot + 1 - s->wrong) : 0;
     bool offered = own && strncmp(name.data, s->wrong, own) == 0;
-    for (size_t i = 0; i < sizeof dialects / sizeof dialects[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(dialects); i++)
         offered |= strncmp(name.data, dialects[i], strlen(dialects[i])) == 0;
     if (offered) tsr_suggest(s, name.data);
 }
@@ -237,7 +238,7 @@ static void append_name(tsr_diag_list *list, tsr_diag *diag, const char *sigil, 
 static void suggest_op(tsr_diag_list *list, tsr_diag *diag, const char *wrong) {
     exact e = {.name = bare_name(wrong)};
     tsr_suggestion s = {.wrong = wrong};
-    const alias *known = find_alias(op_aliases, sizeof op_aliases / sizeof op_aliases[0], wrong);
+    const alias *known = find_alias(op_aliases, TSR_COUNT(op_aliases), wrong);
     tsr_shim_op_names(list->context, find_exact, &e);
     if (!e.op && known) {
         append_alias(list, diag, known);
@@ -250,13 +251,12 @@ static void suggest_op(tsr_diag_list *list, tsr_diag *diag, const char *wrong) {
 /* `wrong` is the name of an optimizer or an init rule, with its dialect. */
 static void suggest_attribute(tsr_diag_list *list, tsr_diag *diag, const char *wrong) {
     tsr_suggestion s = {.wrong = wrong};
-    const alias *known = find_alias(attribute_aliases,
-                                    sizeof attribute_aliases / sizeof attribute_aliases[0], wrong);
+    const alias *known = find_alias(attribute_aliases, TSR_COUNT(attribute_aliases), wrong);
     if (known) {
         append_alias(list, diag, known);
         return;
     }
-    for (size_t i = 0; i < sizeof attributes / sizeof attributes[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(attributes); i++) {
         size_t length = strcspn(attributes[i].begin + 1, "<");
         const char *offered = tsr_arena_strndup(&list->arena, attributes[i].begin + 1, length);
         if (offered) tsr_suggest(&s, offered);
@@ -296,7 +296,7 @@ static void add_fields(tsr_diag_list *list, tsr_diag *diag) {
     if (diag->number != TSR_DIAG_SYNTAX || !before || before > strlen(line)) return;
     for (size_t i = 0; i < before; i++)
         if (line[i] == '#') last = line + i;
-    for (size_t i = 0; last && i < sizeof attributes / sizeof attributes[0]; i++) {
+    for (size_t i = 0; last && i < TSR_COUNT(attributes); i++) {
         size_t length = strlen(attributes[i].begin);
         if ((size_t)(line + before - last) < length ||
             strncmp(last, attributes[i].begin, length) != 0 ||
@@ -327,7 +327,7 @@ static void add_form(tsr_diag_list *list, tsr_diag *diag) {
     const char *kind = strstr(diag->text, failed);
     if (diag->number != TSR_DIAG_VALUE || !kind || !word_after(diag->text, "attribute '", name))
         return;
-    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(forms); i++) {
         if (strcmp(kind + sizeof failed - 1, forms[i].kind) != 0) continue;
         char *text = tsr_arena_printf(&list->arena, "%s; write '%s%s'%s", diag->text, name,
                                       forms[i].value, forms[i].more);

@@ -8,6 +8,7 @@
 
 #include "compiler/process/guard.h"
 #include "runtime/base/arena.h"
+#include "runtime/base/array.h"
 #include "runtime/base/hash/hash.h"
 
 #include <stdlib.h>
@@ -42,8 +43,7 @@ static void collect(collected *found, MlirAttribute attr) {
     void *data = NULL;
     uint64_t size = 0;
     if (found->count == found->capacity) {
-        found->capacity = found->capacity ? 2 * found->capacity : 16;
-        found->digests = realloc(found->digests, found->capacity * sizeof *found->digests);
+        found->digests = tsr_grow(found->digests, &found->capacity, 16, sizeof *found->digests);
         TSR_NEED(found->digests);
     }
     bool fits = tsr_attr_elements(attr, &scratch, &type, &data) &&

@@ -4,6 +4,8 @@
  */
 #include "compiler/ir/features.h"
 
+#include "runtime/base/array.h"
+
 #include <string.h>
 
 enum { NVIDIA = TSR_VENDOR_NVIDIA, AMD = TSR_VENDOR_AMD }; /* as the table names them */
@@ -20,7 +22,7 @@ static const tsr_requirement requirements[] = {
 };
 
 const tsr_feature *tsr_feature_find(const char *name) {
-    for (size_t i = 0; name && i < sizeof features / sizeof features[0]; i++)
+    for (size_t i = 0; name && i < TSR_COUNT(features); i++)
         if (strcmp(features[i].name, name) == 0) return &features[i];
     return NULL;
 }
@@ -35,7 +37,7 @@ bool tsr_feature_includes(const tsr_feature *has, const tsr_feature *needs) {
 
 const tsr_requirement *tsr_feature_requirement(const char *text, tsr_vendor vendor) {
     const tsr_requirement *found = NULL;
-    for (size_t i = 0; i < sizeof requirements / sizeof requirements[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(requirements); i++)
         if (requirements[i].vendor == vendor &&
             strncmp(text, requirements[i].begin, strlen(requirements[i].begin)) == 0 &&
             (!found || strlen(requirements[i].begin) > strlen(found->begin)))

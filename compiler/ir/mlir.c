@@ -5,6 +5,7 @@
 #include "compiler/ir/source_limits.h"
 #include "compiler/process/guard.h"
 #include "compiler/shim/shim.h"
+#include "runtime/base/array.h"
 
 #include <mlir-c/Dialect/Arith.h>
 #include <mlir-c/Dialect/Async.h>
@@ -32,7 +33,7 @@ tsr_result tsr_mlir_context_create(tsr_ctx *ctx, tsr_diag_list *list, MlirContex
         mlirGetDialectHandle__tessera_target__(), mlirGetDialectHandle__async__(),
     };
     MlirDialectRegistry registry = mlirDialectRegistryCreate();
-    for (size_t i = 0; i < sizeof handles / sizeof handles[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(handles); i++)
         mlirDialectHandleInsertDialect(handles[i], registry);
     tsr_shim_allow_inlining(registry);
     MlirContext context = mlirContextCreateWithRegistry(registry, false);

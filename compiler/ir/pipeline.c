@@ -4,6 +4,8 @@
  */
 #include "compiler/ir/pipeline.h"
 
+#include "runtime/base/array.h"
+
 #include <inttypes.h>
 #include <string.h>
 
@@ -138,9 +140,9 @@ static MlirAttribute describe(MlirOperation op, const tsr_wavefront *pipeline, p
         {"stages", stages_of(op, p)},
         {"axis", axis ? tsr_attr_make_string(context, axis) : mlirAttributeGetNull()},
         {"function", function ? tsr_attr_make_string(context, function) : mlirAttributeGetNull()}};
-    MlirNamedAttribute named[sizeof attrs / sizeof attrs[0]];
+    MlirNamedAttribute named[TSR_COUNT(attrs)];
     intptr_t count = 0;
-    for (size_t i = 0; i < sizeof attrs / sizeof attrs[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(attrs); i++)
         if (!mlirAttributeIsNull(attrs[i].value))
             named[count++] = (MlirNamedAttribute){
                 mlirIdentifierGet(context, tsr_ref(attrs[i].name)), attrs[i].value};

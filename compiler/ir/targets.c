@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compiler/ir/features.h"
 #include "compiler/ir/target.h"
+#include "runtime/base/array.h"
 #include "runtime/base/buffer.h"
 
 #include <string.h>
@@ -14,7 +15,7 @@ static const tsr_target targets[] = {
 #undef X
 };
 
-size_t tsr_target_count(void) { return sizeof targets / sizeof targets[0]; }
+size_t tsr_target_count(void) { return TSR_COUNT(targets); }
 
 const tsr_target *tsr_target_get(size_t index) {
     TSR_ASSERT(index < tsr_target_count());

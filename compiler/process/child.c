@@ -6,6 +6,8 @@
  */
 #include "compiler/process/child.h"
 
+#include "runtime/base/array.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -69,7 +71,7 @@ static _Noreturn void run_child(const child *c, tsr_child_fn run, void *user) {
     /* The parent reports the death: the child must not run the caller's handlers. */
     static const int deadly[] = {SIGABRT, SIGBUS,  SIGFPE,  SIGILL,
                                  SIGINT,  SIGSEGV, SIGTERM, SIGTRAP};
-    for (size_t i = 0; i < sizeof deadly / sizeof deadly[0]; i++) signal(deadly[i], SIG_DFL);
+    for (size_t i = 0; i < TSR_COUNT(deadly); i++) signal(deadly[i], SIG_DFL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     limit_memory(c->options->memory_bytes);
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -104,7 +106,7 @@ static tsr_result open_child(tsr_ctx *ctx, child *c) {
 
 static void close_child(child *c) {
     int fds[] = {c->answer[0], c->answer[1], c->log};
-    for (size_t i = 0; i < sizeof fds / sizeof fds[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(fds); i++)
         if (fds[i] >= 0) close(fds[i]);
     if (c->note) munmap(c->note, TSR_CHILD_NOTE_MAX);
     tsr_buffer_finish(&c->bytes);

@@ -6,6 +6,7 @@
 #include "compiler/process/guard.h"
 
 #include "compiler/shim/shim.h"
+#include "runtime/base/array.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -40,7 +41,7 @@ typedef struct header {
 } header;
 
 static const int passed_on[] = {SIGHUP, SIGINT, SIGTERM};
-enum { PASSED_ON_COUNT = sizeof passed_on / sizeof passed_on[0] };
+enum { PASSED_ON_COUNT = TSR_COUNT(passed_on) };
 
 typedef struct guarded {
     const tsr_guard_options *options;

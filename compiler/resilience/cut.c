@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compiler/resilience/cut.h"
 
+#include "runtime/base/array.h"
 #include "runtime/base/result.h"
 
 #include <string.h>
@@ -12,15 +13,10 @@ typedef struct tsr_cut_edge {
 
 enum { NONE = UINT32_MAX };
 
-/* Doubles `*capacity` until it is at least `count`; the old bytes are kept. */
-static void *grow(tsr_arena *arena, void *old, size_t each, uint32_t count, uint32_t *capacity) {
+/* Returns an array with room for item `count`. */
+static void *grow(tsr_arena *arena, void *old, size_t each, uint32_t count, size_t *capacity) {
     if (count < *capacity) return old;
-    uint32_t larger = *capacity ? 2 * *capacity : 256;
-    void *bytes = larger ? tsr_arena_alloc(arena, larger, each, _Alignof(edge)) : NULL;
-    if (!bytes) return NULL;
-    if (count) memcpy(bytes, old, each * count);
-    *capacity = larger;
-    return bytes;
+    return tsr_arena_grow(arena, old, capacity, 256, each, _Alignof(edge));
 }
 
 bool tsr_cut_init(tsr_cut *cut, tsr_arena *arena) {

@@ -15,7 +15,8 @@ typedef struct tsr_cut {
     tsr_arena *arena;
     struct tsr_cut_edge *edges; /* 2i and 2i + 1 are opposite directions of one edge */
     uint32_t *first;            /* node -> its first edge, or UINT32_MAX */
-    uint32_t edge_count, edge_capacity, node_count, node_capacity;
+    uint32_t edge_count, node_count;
+    size_t edge_capacity, node_capacity;
 } tsr_cut;
 
 /* An empty graph; false when out of memory. */

@@ -18,6 +18,7 @@
 #include "compiler/resilience/passes.h"
 #include "compiler/resilience/resilience.h"
 #include "manifests/deployment.h"
+#include "runtime/base/array.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -127,12 +128,10 @@ static tsr_deployment_shard *shard_of(exporter *e, const char *tensor, const cha
     for (size_t i = 0; i < e->found.shard_count; i++)
         if (strcmp(e->found.shards[i].tensor, tensor) == 0) return &e->found.shards[i];
     if (e->found.shard_count == e->shard_room) {
-        size_t room = 2 * e->shard_room + 16;
-        tsr_deployment_shard *larger = TSR_NEW(&e->arena, tsr_deployment_shard, room);
+        tsr_deployment_shard *larger =
+            TSR_ARENA_GROW(&e->arena, e->found.shards, &e->shard_room, 16);
         if (!larger) return NULL;
-        if (e->shard_room) memcpy(larger, e->found.shards, e->shard_room * sizeof *larger);
         e->found.shards = larger;
-        e->shard_room = room;
     }
     tsr_deployment_shard *made = &e->found.shards[e->found.shard_count];
     *made =
@@ -203,12 +202,9 @@ static bool note_name(exporter *e, MlirOperation step) {
     if (last && strcmp(last->tensor, tensor) == 0 && strcmp(last->entry, entry) == 0)
         return true; /* recorded at another position */
     if (e->found.step_count == e->step_room) {
-        size_t room = 2 * e->step_room + 16;
-        tsr_deployment_step *larger = TSR_NEW(&e->arena, tsr_deployment_step, room);
+        tsr_deployment_step *larger = TSR_ARENA_GROW(&e->arena, e->found.steps, &e->step_room, 16);
         if (!larger) return no_memory(e);
-        if (e->step_room) memcpy(larger, e->found.steps, e->step_room * sizeof *larger);
         e->found.steps = larger;
-        e->step_room = room;
     }
     e->found.steps[e->found.step_count++] = (tsr_deployment_step){entry, tensor};
     return true;
@@ -238,7 +234,7 @@ static bool read_pipeline(exporter *e, MlirAttribute from, tsr_deployment_pipeli
     static const char *const names[] = {"ranks", "microbatches", "chunks"};
     uint64_t *const counts[] = {&to->ranks, &to->microbatches, &to->chunks};
     if (!mlirAttributeIsADictionary(from)) return false;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(names); i++) {
         MlirAttribute one = mlirDictionaryAttrGetElementByName(from, tsr_ref(names[i]));
         int64_t count = 0;
         if (mlirAttributeIsNull(one) || !tsr_attr_i64(one, &count) || count < 1 ||

@@ -15,6 +15,7 @@
 #include "compiler/ir/op_rows.h"
 #include "compiler/ir/value_map.h"
 #include "compiler/resilience/passes.h"
+#include "runtime/base/array.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -386,7 +387,7 @@ static void clean_up(const recompute *r) {
         mlirOperationRemoveDiscardableAttributeByName(op, tsr_ref(TSR_SR_SEGMENT));
         mlirOperationRemoveDiscardableAttributeByName(op, tsr_ref(TSR_SR_BACKWARD));
     }
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(names); i++)
         mlirOperationRemoveDiscardableAttributeByName(r->func, tsr_ref(names[i]));
     const int64_t plan[] = {(int64_t)r->before_bytes, (int64_t)r->saved_bytes, r->made,
                             (int64_t)r->work};

@@ -21,6 +21,7 @@
 #include "compiler/ir/op_rows.h"
 #include "compiler/resilience/passes.h"
 #include "compiler/resilience/resilience.h"
+#include "runtime/base/array.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -76,12 +77,9 @@ static bool find_users(threader *t, MlirValue value, MlirOperation leave, bool m
         MlirOperation user = mlirOpOperandGetOwner(use), top = outermost(t, user);
         if (mlirOperationEqual(top, leave) || is_member(t, top, leave) != members) continue;
         if (count == t->user_capacity) {
-            size_t capacity = 2 * t->user_capacity + 16;
-            MlirOperation *larger = TSR_NEW(&t->arena, MlirOperation, capacity);
+            MlirOperation *larger = TSR_ARENA_GROW(&t->arena, t->users, &t->user_capacity, 16);
             if (!larger) return no_memory(leave);
-            if (count) memcpy(larger, t->users, count * sizeof *larger);
             t->users = larger;
-            t->user_capacity = capacity;
         }
         t->users[count++] = user;
     }
@@ -107,8 +105,7 @@ static MlirOperation build(threader *t, tsr_builder *b, const char *op, const Ml
                            size_t attr_count) {
     MlirValue operands[3 * TSR_SR_VALUES_MAX]; /* an export has two of each value, and a token */
     MlirType types[TSR_SR_VALUES_MAX + 1];
-    TSR_ASSERT(count + token_count <= sizeof operands / sizeof operands[0] &&
-               results <= TSR_SR_VALUES_MAX);
+    TSR_ASSERT(count + token_count <= TSR_COUNT(operands) && results <= TSR_SR_VALUES_MAX);
     for (size_t i = 0; i < count; i++) operands[i] = values[i];
     for (size_t i = 0; i < token_count; i++) operands[count + i] = tokens[i];
     for (size_t i = 0; i < results; i++) types[i] = mlirValueGetType(values[i]);

@@ -3,6 +3,7 @@
 
 #include "compiler/ir/op_rows.h"
 #include "compiler/resilience/resilience.h"
+#include "runtime/base/array.h"
 
 enum { WHOLE = TSR_SPLIT_WHOLE, PARTIAL = TSR_SPLIT_PARTIAL };
 
@@ -199,7 +200,7 @@ static bool split_window(tsr_split *s) {
     int64_t values[TSR_RANK_MAX];
     size_t count = 0;
     int dim = s->operands[0];
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(names); i++)
         if (tsr_op_i64s(s->op, names[i], TSR_RANK_MAX, values, &count) && values[dim] != 0)
             return false;
     s->results[0] = dim;

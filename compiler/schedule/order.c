@@ -6,6 +6,7 @@
  * follows, which keeps the groups that are ready in a heap.
  */
 #include "compiler/schedule/fusion/fusion.h"
+#include "runtime/base/array.h"
 
 #include <string.h>
 
@@ -28,7 +29,8 @@ typedef struct orderer {
     uint32_t *made_by; /* node -> group that outputs it, or TSR_FUSE_NONE */
     uint32_t *readers; /* node -> groups that have yet to read it */
     arrow *arrows;
-    uint32_t arrow_count, arrow_capacity;
+    uint32_t arrow_count;
+    size_t arrow_capacity;
     uint32_t *first;   /* group -> its first arrow */
     uint32_t *waiting; /* group -> groups before it that have not run */
     uint32_t *seen, stamp, *stack;
@@ -42,12 +44,9 @@ static TSR_RESULT arrow_add(orderer *o, uint32_t from, uint32_t to) {
     for (uint32_t i = o->first[from]; i != TSR_FUSE_NONE; i = o->arrows[i].next)
         if (o->arrows[i].to == to) return TSR_SUCCESS;
     if (o->arrow_count == o->arrow_capacity) {
-        uint32_t capacity = o->arrow_capacity ? 2 * o->arrow_capacity : 1024;
-        arrow *larger = TSR_NEW(o->arena, arrow, capacity);
+        arrow *larger = TSR_ARENA_GROW(o->arena, o->arrows, &o->arrow_capacity, 1024);
         if (!larger) FAIL(o->ctx, TSR_MEMORY, "no memory to order %u groups", o->group_count);
-        if (o->arrow_count) memcpy(larger, o->arrows, o->arrow_count * sizeof *larger);
         o->arrows = larger;
-        o->arrow_capacity = capacity;
     }
     o->arrows[o->arrow_count] = (arrow){.to = to, .next = o->first[from]};
     o->first[from] = o->arrow_count++;

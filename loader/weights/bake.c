@@ -10,6 +10,7 @@
 #include "loader/weights/external.h"
 #include "loader/weights/shards.h"
 #include "loader/weights/weights.h"
+#include "runtime/base/array.h"
 #include "runtime/base/options.h"
 #include "tessera/tessera.h"
 
@@ -154,7 +155,7 @@ static tsr_result collect_values(tsr_ctx *ctx, baking *self) {
 static bool is_kept(const tsr_bundle_layer *layer) {
     static const char *const made_anew[] = {TSR_MEDIA_WEIGHTS, TSR_MEDIA_STATE, TSR_MEDIA_POSITION,
                                             TSR_MEDIA_EXTERNAL, TSR_MEDIA_CHUNKS};
-    for (size_t i = 0; i < sizeof made_anew / sizeof made_anew[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(made_anew); i++)
         if (strcmp(layer->media_type, made_anew[i]) == 0) return false;
     return true;
 }

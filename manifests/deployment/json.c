@@ -4,6 +4,7 @@
  */
 #include "manifests/deployment/read.h"
 #include "manifests/json_write.h"
+#include "runtime/base/array.h"
 
 #include <cjson/cJSON.h>
 #include <string.h>
@@ -19,7 +20,7 @@ static const struct {
              {"stages", TSR_PART_STAGES}};
 
 unsigned tsr_deployment_part_parse(const char *name) {
-    for (size_t i = 0; name && i < sizeof parts / sizeof parts[0]; i++)
+    for (size_t i = 0; name && i < TSR_COUNT(parts); i++)
         if (strcmp(parts[i].name, name) == 0) return parts[i].part;
     return 0;
 }

@@ -4,6 +4,7 @@
  */
 #include "manifests/deployment/read.h"
 
+#include "runtime/base/array.h"
 #include "runtime/base/plural.h"
 
 #include <cjson/cJSON.h>
@@ -265,7 +266,7 @@ static TSR_RESULT read_manifest(reader *r, const cJSON *root) {
     TRY(CTX, read_version(r, root));
     TRY(CTX, tsr_json_read_name(&r->json, root, "name", &r->m->config.name));
     TRY(CTX, tsr_json_read_name(&r->json, root, "producer", &r->m->config.producer));
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(parts); i++) {
         tsr_json_at(&r->json, "deployment");
         TRY(CTX, parts[i](r, root));
     }

@@ -4,6 +4,7 @@
  * nothing else reads a sum before ranks have exchanged it.
  */
 #include "manifests/program.h"
+#include "runtime/base/array.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,11 +18,11 @@ static const tsr_collective_row rows[] = {
 };
 
 const tsr_collective_row *tsr_collective_get(uint32_t number) {
-    return number >= 1 && number < sizeof rows / sizeof rows[0] ? &rows[number] : NULL;
+    return number >= 1 && number < TSR_COUNT(rows) ? &rows[number] : NULL;
 }
 
 const tsr_collective_row *tsr_collective_find(const char *name) {
-    for (uint32_t i = 1; i < sizeof rows / sizeof rows[0]; i++)
+    for (uint32_t i = 1; i < TSR_COUNT(rows); i++)
         if (strcmp(rows[i].name, name) == 0) return &rows[i];
     return NULL;
 }
@@ -100,8 +101,8 @@ static bool lies(tsr_space space, tsr_collective_location location, tsr_space ot
 
 static TSR_RESULT check_collective(walk *w, const tsr_program_command *command) {
     const tsr_collective_row *row = tsr_collective_get(command->kernel);
-    EXPECT(w, row, "collective: expected one of 1 ... %zu, got %u",
-           sizeof rows / sizeof rows[0] - 1, command->kernel);
+    EXPECT(w, row, "collective: expected one of 1 ... %zu, got %u", TSR_COUNT(rows) - 1,
+           command->kernel);
     EXPECT(w, command->grid == 0 && command->written_from == 0,
            "%s: expected grid and written_from 0, got %llu and %u", row->name,
            (unsigned long long)command->grid, command->written_from);

@@ -4,6 +4,7 @@
  */
 #include "manifests/program.h"
 
+#include "runtime/base/array.h"
 #include "runtime/base/plural.h"
 
 #include <stdlib.h>
@@ -404,7 +405,7 @@ static const check_fn checks[] = {
     [TSR_OP_IMPORT] = check_ordered,  [TSR_OP_AWAIT] = check_ordered,
     [TSR_OP_OFFLOAD] = check_copy,    [TSR_OP_PREFETCH] = check_copy,
 };
-static_assert(sizeof checks / sizeof checks[0] == TSR_OP_LAST + 1, "one check per opcode");
+static_assert(TSR_COUNT(checks) == TSR_OP_LAST + 1, "one check per opcode");
 
 /* ---- virtual ranks ---- */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/base/buffer.h"
 
+#include "runtime/base/array.h"
 #include "runtime/base/io/json.h"
 
 #include <stdio.h>
@@ -19,9 +20,8 @@ static bool reserve(tsr_buffer *buffer, size_t extra) {
         need == SIZE_MAX)
         return !(buffer->failed = true);
     if (need < buffer->capacity_bytes) return true;
-    size_t capacity = buffer->capacity_bytes ? buffer->capacity_bytes : 256;
-    while (capacity <= need && capacity <= SIZE_MAX / 2) capacity *= 2;
-    char *bytes = capacity > need ? realloc(buffer->bytes, capacity) : NULL;
+    size_t capacity = tsr_grow_capacity(buffer->capacity_bytes, need + 1, 256, 1);
+    char *bytes = capacity ? realloc(buffer->bytes, capacity) : NULL;
     if (!bytes) return !(buffer->failed = true);
     buffer->bytes = bytes;
     buffer->capacity_bytes = capacity;

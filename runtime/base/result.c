@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/base/result.h"
 
+#include "runtime/base/array.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +19,7 @@ static const code_row code_rows[] = {
 };
 
 static const code_row *find_code(tsr_code code) {
-    for (size_t i = 0; i < sizeof code_rows / sizeof code_rows[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(code_rows); i++)
         if (code_rows[i].code == code) return &code_rows[i];
     return &code_rows[1];
 }

@@ -21,6 +21,14 @@
 #include <assert.h>
 #include <stdarg.h>
 
+/* Drops a result on purpose; `why` is a string that says why no caller needs it. */
+#define TSR_DROP(expr, why)                                                                        \
+    do {                                                                                           \
+        static_assert(sizeof(why) > 1, "a reason");                                                \
+        tsr_result dropped_ = (expr);                                                              \
+        (void)dropped_;                                                                            \
+    } while (0)
+
 /* A context for another thread: same log, io and trace, clean error. */
 static inline tsr_ctx tsr_ctx_fork(const tsr_ctx *ctx) {
     return (tsr_ctx){.log = ctx->log,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/base/tensor.h"
 
+#include "runtime/base/array.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +20,7 @@ static const dtype_row dtype_rows[] = {
 #include "tessera/dtype.def"
 #undef X
 };
-enum { DTYPE_COUNT = sizeof dtype_rows / sizeof dtype_rows[0] };
+enum { DTYPE_COUNT = TSR_COUNT(dtype_rows) };
 static const dtype_row unknown_row = {TSR_DTYPE_NONE, 0, "?", "?", "?"};
 
 static const dtype_row *find_row(tsr_dtype dtype) {

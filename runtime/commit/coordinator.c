@@ -234,7 +234,7 @@ static tsr_result judge(tsr_ctx *ctx, tsr_coordinator *c) {
     if (c->failed_verdict == TSR_VERDICT_UNKNOWN)
         return stop(ctx, c, tsr_coordinator_failure(ctx, c));
     if (c->failed_verdict == TSR_VERDICT_DAMAGED) {
-        (void)tsr_coordinator_failure(ctx, c);
+        TSR_DROP(tsr_coordinator_failure(ctx, c), "its text is for the note of the next line");
         tsr_result result = tsr_store_scan_note_damaged(ctx, &c->scan, name);
         if (result.code) return stop(ctx, c, result);
         c->candidate++;

@@ -7,6 +7,7 @@
  */
 #include "runtime/data/array_writer.h"
 
+#include "runtime/base/array.h"
 #include "runtime/base/buffer.h"
 #include "runtime/base/io/io.h"
 #include "runtime/data/array_source.h"
@@ -142,7 +143,7 @@ static tsr_result choose_format(tsr_ctx *ctx, tsr_array_writer *self, const tsr_
     const char *slash = strrchr(self->path, '/'), *name = slash ? slash + 1 : self->path;
     const char *dot = strrchr(name, '.');
     self->format = formats; /* format of a name without an extension */
-    for (size_t i = 0; dot && dot != name && i < sizeof formats / sizeof formats[0]; i++) {
+    for (size_t i = 0; dot && dot != name && i < TSR_COUNT(formats); i++) {
         if (strcmp(dot, formats[i].suffix) != 0) continue;
         self->format = &formats[i];
         dot = NULL;

@@ -5,6 +5,7 @@
 #include "runtime/data/array_file.h"
 #include "runtime/data/shuffle.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -147,9 +148,9 @@ static tsr_result open_columns(tsr_ctx *ctx, const tsr_dataset_port *ports, size
                  (unsigned long long)rows, TSR_PLURAL(rows), ports[0].name,
                  (unsigned long long)dataset->row_count);
         if (rows < rows_min)
-            FAIL(ctx, TSR_DATA, "data '%s': '%s' has %llu row%s; at least %llu are needed",
-                 ports[i].name, spec, (unsigned long long)rows, TSR_PLURAL(rows),
-                 (unsigned long long)rows_min);
+            FAIL(ctx, TSR_DATA,
+                 "data '%s': '%s' has %" PRIu64 " row%s; at least %" PRIu64 " %s needed",
+                 ports[i].name, spec, rows, TSR_PLURAL(rows), rows_min, TSR_IS_ARE(rows_min));
         dataset->row_count = rows;
         const uint64_t bytes = rows * column->row_bytes;
         if (bytes > limit - dataset->memory_bytes) continue;

@@ -178,11 +178,10 @@ static void *run_beside(void *user) {
     tsr_fingerprint *f = user;
     const struct sched_param none = {0};
     pthread_setschedparam(pthread_self(), SCHED_IDLE, &none);
-    (void)hash_all(&f->beside, f).code;
+    TSR_DROP(hash_all(&f->beside, f), "finish finds the error again");
     return NULL;
 }
 
-/* If an error occurs, finish finds it again and reports it. */
 void tsr_fingerprint_begin(tsr_ctx *ctx, tsr_fingerprint *fingerprint) {
     tsr_fingerprint *f = fingerprint;
     if (f->started) return;
@@ -190,7 +189,7 @@ void tsr_fingerprint_begin(tsr_ctx *ctx, tsr_fingerprint *fingerprint) {
     f->beside.log = NULL;
     f->beside.trace = NULL;
     if (tsr_fingerprint_get_bytes(f) <= AT_ONCE_BYTES)
-        (void)hash_all(&f->beside, f).code;
+        TSR_DROP(hash_all(&f->beside, f), "finish finds the error again");
     else /* finish hashes everything if no thread was started */
         f->started = pthread_create(&f->thread, NULL, run_beside, f) == 0;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/data/foreign.h"
 
+#include "runtime/base/array.h"
+
 #include <string.h>
 #include <strings.h>
 
@@ -38,7 +40,7 @@ const tsr_foreign *tsr_foreign_by_name(const char *path) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     const char *dot = strrchr(name, '.');
     size_t length = dot ? strcspn(dot, ":") : 0;
-    for (size_t i = 0; dot && i < sizeof suffixes / sizeof suffixes[0]; i++)
+    for (size_t i = 0; dot && i < TSR_COUNT(suffixes); i++)
         if (strlen(suffixes[i].suffix) == length &&
             strncasecmp(dot, suffixes[i].suffix, length) == 0)
             return &kinds[suffixes[i].kind];
@@ -49,7 +51,7 @@ bool tsr_array_says_other(const char *path, const char *extension) {
     static const char *const ours[] = {".npy", ".npz", ".safetensors", ".bin", ".txt"};
     const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
     if (!dot || strcasecmp(dot, extension) == 0) return false;
-    for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(ours); i++)
         if (strcasecmp(dot, ours[i]) == 0) return true;
     return tsr_foreign_by_name(path) != NULL;
 }
@@ -91,7 +93,7 @@ static tsr_result find(tsr_ctx *ctx, const tsr_array *array, tsr_dtype flat,
     *out_found = tsr_foreign_by_name(array->spec);
     if (*out_found) return TSR_SUCCESS;
     TRY(ctx, tsr_array_fetch(ctx, array, 0, head, size));
-    for (size_t i = 0; i < sizeof magics / sizeof magics[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(magics); i++) {
         if (magics[i].offset + magics[i].size_bytes > size) continue;
         if (memcmp(head + magics[i].offset, magics[i].bytes, magics[i].size_bytes) != 0) continue;
         *out_found = &kinds[magics[i].kind];

@@ -3,6 +3,7 @@
  * safetensors (github.com/huggingface/safetensors, "Format"): 8 bytes of header length, a JSON
  * object of tensors (dtype, shape, data_offsets), the data.
  */
+#include "runtime/base/array.h"
 #include "runtime/base/buffer.h"
 #include "runtime/base/io/io.h"
 #include "runtime/base/io/json.h"
@@ -80,11 +81,10 @@ entry_fail(tsr_ctx *ctx, const reader *r, int line, const char *format, ...) {
 
 static tsr_result begin_entry(tsr_ctx *ctx, reader *r, const tsr_json_event *event) {
     if (r->entry_count == r->entry_capacity) {
-        size_t capacity = r->entry_capacity ? 2 * r->entry_capacity : 64;
-        tsr_safetensors_entry *entries = realloc(r->entries, capacity * sizeof *entries);
+        tsr_safetensors_entry *entries =
+            tsr_grow(r->entries, &r->entry_capacity, 64, sizeof *entries);
         if (!entries) FAIL(ctx, TSR_MEMORY, "no memory for the header of %s", r->subject);
         r->entries = entries;
-        r->entry_capacity = capacity;
     }
     char *name = tsr_arena_strndup(r->arena, event->text, event->size_bytes);
     if (!name) FAIL(ctx, TSR_MEMORY, "no memory for the header of %s", r->subject);

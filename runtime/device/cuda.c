@@ -24,6 +24,7 @@
 #include "runtime/base/trace/trace.h"
 #include "runtime/device/cuda_device.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -171,8 +172,8 @@ tsr_result tsr_cuda_reserve(tsr_ctx *ctx, const tsr_cuda_device *self, const cha
     tsr_result result =
         TSR_CUDA_CALL(ctx, &self->cuda, allocate, about, out_address, size_bytes, self->stream);
     if (result.code != TSR_MEMORY) return result;
-    return tsr_error_prefix(ctx, result, "%llu byte%s of device memory are needed",
-                            (unsigned long long)size_bytes, TSR_PLURAL(size_bytes));
+    return tsr_error_prefix(ctx, result, "%" PRIu64 " byte%s of device memory %s needed",
+                            size_bytes, TSR_PLURAL_ARE(size_bytes));
 }
 
 /* Enough for every launch, since launches run one after the other. */

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/device/cuda_driver.h"
 
+#include "runtime/base/array.h"
 #include "runtime/base/buffer.h"
 #include "runtime/base/plural.h"
 
 #include <dlfcn.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +24,7 @@ static const char *find_advice(tsr_cuda_result result) {
 #include "runtime/device/cuda_errors.def"
 #undef X
     };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(rows); i++)
         if (rows[i].result == result) return rows[i].advice;
     return NULL;
 }
@@ -47,9 +49,10 @@ tsr_result tsr_cuda_check_memory(tsr_ctx *ctx, const tsr_cuda *cuda, const char 
     if (needed_bytes <= left && needed_bytes <= allowed_bytes) return TSR_SUCCESS;
     describe_memory(cuda, memory);
     if (needed_bytes > allowed_bytes)
-        snprintf(allowed, sizeof allowed, "; %llu are allowed", (unsigned long long)allowed_bytes);
-    FAIL(ctx, TSR_MEMORY, "%llu byte%s of device memory are needed on %s%s%s",
-         (unsigned long long)needed_bytes, TSR_PLURAL(needed_bytes), about, allowed, memory);
+        snprintf(allowed, sizeof allowed, "; %" PRIu64 " %s allowed", allowed_bytes,
+                 TSR_IS_ARE(allowed_bytes));
+    FAIL(ctx, TSR_MEMORY, "%" PRIu64 " byte%s of device memory %s needed on %s%s%s", needed_bytes,
+         TSR_PLURAL_ARE(needed_bytes), about, allowed, memory);
 }
 
 tsr_result tsr_cuda_check(tsr_ctx *ctx, const tsr_cuda *cuda, tsr_cuda_result result,
@@ -77,7 +80,7 @@ static tsr_result find_symbols(tsr_ctx *ctx, tsr_cuda *cuda) {
 #include "runtime/device/cuda_driver.def"
 #undef X
     };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(rows); i++) {
         void *address = dlsym(cuda->library, rows[i].symbol);
         if (!address && !rows[i].later)
             FAIL(ctx, TSR_MACHINE,

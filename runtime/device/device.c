@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/device/device.h"
 
+#include "runtime/base/array.h"
+
 #include <string.h>
 
 static const tsr_device_type *const types[] = {
@@ -11,7 +13,7 @@ static const tsr_device_type *const types[] = {
 
 const tsr_device_type *tsr_device_find(const char *target) {
     size_t length = strcspn(target, ":");
-    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(types); i++)
         if (strlen(types[i]->name) == length && strncmp(types[i]->name, target, length) == 0)
             return types[i];
     return NULL;

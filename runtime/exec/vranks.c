@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/exec/vranks.h"
 
+#include "runtime/base/array.h"
 #include "runtime/base/plural.h"
 
 uint32_t tsr_vranks_first(const tsr_vranks *vranks, uint32_t rank) {
@@ -86,7 +87,7 @@ void tsr_vranks_fold(const tsr_vranks *vranks, uint32_t index, tsr_vrank_fold *o
     tsr_subtree stack[2 * TSR_TREE_DEPTH_MAX], top = {first + index, 1};
     TSR_ASSERT(index < vranks->count);
     uint32_t depth = tsr_tree_cover(total, first, index, NULL);
-    TSR_ASSERT(depth < sizeof stack / sizeof stack[0]);
+    TSR_ASSERT(depth < TSR_COUNT(stack));
     tsr_tree_cover(total, first, index, stack);
     *out_fold = (tsr_vrank_fold){.copy_to = depth};
     for (uint32_t slot = TSR_VRANK_SUMMAND; depth > 0 && are_siblings(total, stack[depth - 1], top);

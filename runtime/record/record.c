@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/record/record.h"
 
+#include "runtime/base/array.h"
 #include "runtime/base/buffer.h"
 #include "runtime/base/io/identity_json.h"
 #include "runtime/base/io/io.h"
@@ -342,7 +343,7 @@ static tsr_result read_format(tsr_ctx *ctx, tsr_replay *replay, const cJSON *roo
                               const tsr_json_options *options) {
     static const char *const formats[] = {RECORD_FORMAT_1, RECORD_FORMAT_2, RECORD_FORMAT_3,
                                           RECORD_FORMAT_4, RECORD_FORMAT};
-    enum { FORMATS = sizeof formats / sizeof formats[0] };
+    enum { FORMATS = TSR_COUNT(formats) };
     const char *format = NULL;
     size_t version = 0;
     TRY(ctx, tsr_json_get_string(ctx, root, "format", options, &format));
@@ -604,7 +605,7 @@ static tsr_result refuse(tsr_ctx *ctx, const replay_step *recorded, size_t index
 /* Older logs do not track sums computed by collectives: evidence.h. */
 static bool may_be_missing(const char *name) {
     static const char *const begins[] = {"all_reduce ", "reduce_scatter "};
-    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
+    for (size_t i = 0; i < TSR_COUNT(begins); i++)
         if (strncmp(name, begins[i], strlen(begins[i])) == 0) return true;
     return false;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/state/disk.h"
 
+#include "runtime/base/array.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/plural.h"
 #include "runtime/base/trace/trace.h"
@@ -25,12 +26,9 @@ static int add_name(void *user, const char *text) {
     listing->seen |= 1u << name.kind;
     if (listing->wanted && !(listing->wanted & 1u << name.kind)) return 0;
     if (listing->count == listing->capacity && listing->arena) {
-        size_t capacity = listing->capacity ? 2 * listing->capacity : 64;
-        tsr_name *names = TSR_NEW(listing->arena, tsr_name, capacity);
+        tsr_name *names = TSR_ARENA_GROW(listing->arena, listing->names, &listing->capacity, 64);
         if (!names) return -ENOMEM;
-        if (listing->count) memcpy(names, listing->names, listing->count * sizeof *names);
         listing->names = names;
-        listing->capacity = capacity;
     }
     if (listing->count < listing->capacity)
         listing->names[listing->count++] = name;

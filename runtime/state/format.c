@@ -5,9 +5,11 @@
  */
 #include "runtime/state/format.h"
 
+#include "runtime/base/array.h"
 #include "runtime/base/plural.h"
 #include "runtime/commit/mutants.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const char token_magic[8] = "TSRTOKEN", map_magic[8] = "TSRSTATE",
@@ -115,9 +117,32 @@ static tsr_digest manifest_state_hash(const tsr_manifest *manifest) {
     return tsr_hasher_finish(&hasher);
 }
 
-/* Finds the next names above `after` (NULL: the lowest), ascending. Sorts without extra memory: one
- * pass per SORT_BATCH tensors. Equal names are only counted in one batch, so that the caller's sum
- * is then too small. */
+static void hash_tensor(tsr_hasher *hasher, const tsr_tensor *tensor, const tsr_digest *known) {
+    uint64_t size = 0;
+    bool fits = tsr_shape_size(&tensor->shape, tensor->dtype, &size);
+    TSR_ASSERT(fits);
+    tsr_digest digest = known ? *known : tsr_hash_tree(tensor->data, (size_t)size);
+    state_hash_add(hasher, tensor->name, tensor->dtype, &tensor->shape, &digest);
+}
+
+static int by_name(const void *a, const void *b) {
+    return strcmp((*(const tsr_tensor *const *)a)->name, (*(const tsr_tensor *const *)b)->name);
+}
+
+static void check_unique(const tsr_tensor *const *sorted, size_t count) {
+    for (size_t i = 1; i < count; i++)
+        TSR_ASSERT(strcmp(sorted[i - 1]->name, sorted[i]->name) < 0 && "tensor names are unique");
+}
+
+static void sort_by_name(const tsr_tensor *tensors, size_t count, const tsr_tensor **out_sorted) {
+    for (size_t i = 0; i < count; i++) out_sorted[i] = &tensors[i];
+    qsort(out_sorted, count, sizeof *out_sorted, by_name);
+    check_unique(out_sorted, count);
+}
+
+/* Finds the next names above `after` (NULL: the lowest), ascending. This sort needs no extra
+ * memory: one pass per SORT_BATCH tensors. Equal names are only counted in one batch, so that the
+ * caller's sum is then too small. */
 static size_t next_by_name(const tsr_tensor *tensors, size_t count, const char *after,
                            const tsr_tensor *batch[static SORT_BATCH]) {
     size_t used = 0;
@@ -132,15 +157,19 @@ static size_t next_by_name(const tsr_tensor *tensors, size_t count, const char *
     return used;
 }
 
-tsr_digest tsr_state_hash(const tsr_tensor *tensors, size_t tensor_count) {
-    return tsr_state_hash_digests(tensors, NULL, tensor_count);
-}
-
-static void hash_tensor(tsr_hasher *hasher, const tsr_tensor *tensor, const tsr_digest *known) {
-    uint64_t size = 0;
-    TSR_ASSERT(tsr_shape_size(&tensor->shape, tensor->dtype, &size));
-    tsr_digest digest = known ? *known : tsr_hash_tree(tensor->data, (size_t)size);
-    state_hash_add(hasher, tensor->name, tensor->dtype, &tensor->shape, &digest);
+static void hash_in_batches(tsr_hasher *hasher, const tsr_tensor *tensors,
+                            const tsr_digest *digests, size_t tensor_count) {
+    const tsr_tensor *batch[SORT_BATCH];
+    const char *after = NULL;
+    for (size_t done = 0; done < tensor_count;) {
+        size_t count = next_by_name(tensors, tensor_count, after, batch);
+        TSR_ASSERT(count > 0 && "tensor names are unique");
+        check_unique(batch, count);
+        for (size_t i = 0; i < count; i++)
+            hash_tensor(hasher, batch[i], digests ? &digests[batch[i] - tensors] : NULL);
+        after = batch[count - 1]->name;
+        done += count;
+    }
 }
 
 static bool are_sorted(const tsr_tensor *tensors, size_t tensor_count) {
@@ -149,23 +178,23 @@ static bool are_sorted(const tsr_tensor *tensors, size_t tensor_count) {
     return true;
 }
 
+tsr_digest tsr_state_hash(const tsr_tensor *tensors, size_t tensor_count) {
+    return tsr_state_hash_digests(tensors, NULL, tensor_count);
+}
+
 tsr_digest tsr_state_hash_digests(const tsr_tensor *tensors, const tsr_digest *digests,
                                   size_t tensor_count) {
-    const tsr_tensor *batch[SORT_BATCH];
-    const char *after = NULL;
-    bool sorted = are_sorted(tensors, tensor_count); /* as in a bundle */
+    bool sorted = are_sorted(tensors, tensor_count); /* as in a bundle: nothing is allocated */
+    const tsr_tensor **order = sorted ? NULL : calloc(tensor_count, sizeof *order);
     tsr_hasher hasher;
     state_hash_begin(&hasher, tensor_count);
-    for (size_t i = 0; sorted && i < tensor_count; i++)
-        hash_tensor(&hasher, &tensors[i], digests ? &digests[i] : NULL);
-    for (size_t done = 0; !sorted && done < tensor_count;) {
-        size_t count = next_by_name(tensors, tensor_count, after, batch);
-        TSR_ASSERT(count > 0 && "tensor names are unique");
-        for (size_t i = 0; i < count; i++)
-            hash_tensor(&hasher, batch[i], digests ? &digests[batch[i] - tensors] : NULL);
-        after = batch[count - 1]->name;
-        done += count;
+    if (order) sort_by_name(tensors, tensor_count, order);
+    for (size_t i = 0; (sorted || order) && i < tensor_count; i++) {
+        const tsr_tensor *tensor = sorted ? &tensors[i] : order[i];
+        hash_tensor(&hasher, tensor, digests ? &digests[tensor - tensors] : NULL);
     }
+    if (!sorted && !order) hash_in_batches(&hasher, tensors, digests, tensor_count);
+    free(order);
     return tsr_hasher_finish(&hasher);
 }
 
@@ -382,7 +411,7 @@ static uint8_t *put_token(uint8_t *at, const tsr_token *token, tsr_digest *out_h
     const uint64_t numbers[] = {token->generation,        token->epoch,     position->seed,
                                 position->step,           position->sample, position->virtual_ranks,
                                 position->shuffle_version};
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) at = put(at, numbers[i], 8);
+    for (size_t i = 0; i < TSR_COUNT(numbers); i++) at = put(at, numbers[i], 8);
     if (version > 1) {
         at = put(at, position->epoch_base, 8);
         at = put(at, position->epoch_base_sample, 8);
@@ -524,8 +553,7 @@ static tsr_result take_token(tsr_ctx *ctx, const char *subject, cursor *in, tsr_
                                  &position->seed,           &position->step,
                                  &position->sample,         &position->virtual_ranks,
                                  &position->shuffle_version};
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-        *numbers[i] = take_number(in, 8);
+    for (size_t i = 0; i < TSR_COUNT(numbers); i++) *numbers[i] = take_number(in, 8);
     if (version > 1) {
         position->epoch_base = take_number(in, 8);
         position->epoch_base_sample = take_number(in, 8);

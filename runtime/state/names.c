@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/state/names.h"
 
+#include "runtime/base/array.h"
 #include "runtime/base/plural.h"
 
 #include <inttypes.h>
@@ -73,7 +74,7 @@ tsr_name tsr_name_parse(const char *text) {
         {TSR_NAME_SEGMENT, "segment.", 0, {2}},
         {TSR_NAME_COMMITTED, "COMMITTED", 0, {0}},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(rows); i++) {
         tsr_name name = {.kind = rows[i].kind};
         uint64_t *const slots[] = {NULL, &name.epoch, &name.generation, &name.pid, &name.nonce};
         size_t length = strlen(rows[i].prefix);

@@ -15,7 +15,7 @@
 #include <string.h>
 
 enum { BLOCK_BYTES = 64 << 10 };
-static_assert((int)TSR_STORE_READERS_MAX == (int)TSR_THREAD_POOL_MAX + 1,
+static_assert((int)TSR_STORE_READERS_MAX == (int)TSR_STORE_THREADS_MAX + 1,
               "the threads of the pool, and the caller");
 static_assert((int)TSR_STORE_READ_BYTES_MAX == (int)TSR_HASH_CHUNK_BYTES,
               "a chunk is read at once");
@@ -130,7 +130,7 @@ static void copy_chunk(tsr_store *store, const tsr_copy *copy, unsigned worker) 
     const uint8_t *seen = store->parts && staged ? staged : from;
     const tsr_dtype dtype = store->plan.tensors[copy->row].dtype;
     /* A state that fits into the cache should stay there, because it is hashed and written next. */
-    const bool streams = tsr_manifest_data_bytes(&store->plan) >= TSR_THREAD_POOL_BYTES_MIN;
+    const bool streams = tsr_manifest_data_bytes(&store->plan) >= TSR_STORE_THREADS_BYTES_MIN;
     bool scans = store->finite;
     if (!from) return;
     for (uint32_t at = 0; at < chunk->size_bytes; at += BLOCK_BYTES) {
@@ -174,11 +174,11 @@ void tsr_copy_begin(tsr_store *store) {
 }
 
 void tsr_copy_run(tsr_store *store) {
-    tsr_thread_pool *pool = &store->reader->workers;
+    tsr_pool *pool = &store->reader->workers;
     uint64_t tasks = task_count(store);
-    tsr_thread_pool_begin(pool, copy_task, store);
-    tsr_thread_pool_offer(pool, tasks);
-    tsr_thread_pool_wait(pool, tasks);
+    tsr_pool_begin(pool, copy_task, store);
+    tsr_pool_offer(pool, tasks);
+    tsr_pool_wait(pool, tasks);
 }
 
 /* Returns the number of tasks that must be done before this memory may be written; all if the

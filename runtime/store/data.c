@@ -54,13 +54,13 @@ static void hash_begin(void *user, tsr_part part) {
     store->hashing = part;
     store->hash_began_ns = tsr_trace_begin(store->ctx.trace, TSR_TRACK_HASHES);
     atomic_store(&store->hash_ended_ns, store->hash_began_ns);
-    tsr_thread_pool_begin(&store->reader->workers, hash_chunks, store);
-    tsr_thread_pool_offer(&store->reader->workers, task_count(store));
+    tsr_pool_begin(&store->reader->workers, hash_chunks, store);
+    tsr_pool_offer(&store->reader->workers, task_count(store));
 }
 
 static void hash_end(void *user) {
     tsr_store *store = user;
-    tsr_thread_pool_wait(&store->reader->workers, task_count(store));
+    tsr_pool_wait(&store->reader->workers, task_count(store));
     tsr_trace_span(store->ctx.trace, TSR_TRACK_HASHES, "hash", store->hash_began_ns,
                    atomic_load(&store->hash_ended_ns), (tsr_trace_detail){0});
     store->prepared_ns = tsr_trace_begin(store->ctx.trace, TSR_TRACK_SAVES);

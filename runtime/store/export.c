@@ -2,6 +2,7 @@
  *
  * Exports a generation as a file for other programs.
  */
+#include "runtime/base/array.h"
 #include "runtime/data/array_file.h"
 #include "runtime/store.h"
 
@@ -36,10 +37,7 @@ static tsr_result write_tensors(tsr_ctx *ctx, const char *path, const tsr_genera
         {"program_digest", &generation->program},      {"state_hash", &generation->state_hash},
         {"manifest_hash", &generation->manifest_hash},
     };
-    enum {
-        NUMBERS = sizeof numbers / sizeof numbers[0],
-        HASHES = sizeof hashes / sizeof hashes[0]
-    };
+    enum { NUMBERS = TSR_COUNT(numbers), HASHES = TSR_COUNT(hashes) };
     char number_texts[NUMBERS][NUMBER_TEXT_MAX], hash_texts[HASHES][TSR_DIGEST_HEX + 1];
     const char *metadata[2 * (NUMBERS + HASHES) + 1], **at = metadata;
     for (size_t i = 0; i < NUMBERS; i++) {

@@ -56,16 +56,16 @@ tsr_reader *tsr_reader_create(void) {
         free(reader);
         return NULL;
     }
-    tsr_thread_pool_init(&reader->workers);
-    tsr_thread_pool_init(&reader->readers);
+    tsr_pool_init(&reader->workers);
+    tsr_pool_init(&reader->readers);
     pthread_mutex_init(&reader->order, NULL);
     return reader;
 }
 
 void tsr_reader_destroy(tsr_reader *reader) {
     if (!reader) return;
-    tsr_thread_pool_finish(&reader->readers);
-    tsr_thread_pool_finish(&reader->workers);
+    tsr_pool_finish(&reader->readers);
+    tsr_pool_finish(&reader->workers);
     pthread_mutex_destroy(&reader->order);
     munmap(reader->mapping, reader->mapping_bytes);
     free(reader);
@@ -75,10 +75,15 @@ static uint8_t *buffer_of(const tsr_reader *reader, uint64_t slot) {
     return reader->memory + slot * TSR_READ_BUFFER_BYTES;
 }
 
+static unsigned count_threads(unsigned per_cpu) {
+    unsigned count = tsr_pool_cpu_count();
+    return count < TSR_STORE_THREADS_MAX / per_cpu ? count * per_cpu : TSR_STORE_THREADS_MAX;
+}
+
 static void start_pools(tsr_reader *reader, uint64_t state_bytes) {
-    if (state_bytes < TSR_THREAD_POOL_BYTES_MIN || reader->workers.thread_count) return;
-    tsr_thread_pool_start(&reader->workers, 1);
-    tsr_thread_pool_start(&reader->readers, TSR_READERS_PER_CPU);
+    if (state_bytes < TSR_STORE_THREADS_BYTES_MIN || reader->workers.thread_count) return;
+    tsr_pool_start(&reader->workers, count_threads(1));
+    tsr_pool_start(&reader->readers, count_threads(TSR_READERS_PER_CPU));
     /* If there is no memory for more slots, one slot is enough. */
     (void)map_buffers(reader,
                       reader->workers.thread_count + reader->readers.thread_count + TSR_READ_AHEAD);
@@ -255,7 +260,7 @@ static void read_group(void *user, uint64_t index, unsigned worker) {
     slot->was_read = true;
     for (; reader->slots[reader->read_count % reader->slot_count].was_read; reader->read_count++)
         reader->slots[reader->read_count % reader->slot_count].was_read = false;
-    tsr_thread_pool_offer(&reader->workers, reader->read_count);
+    tsr_pool_offer(&reader->workers, reader->read_count);
     pthread_mutex_unlock(&reader->order);
 }
 
@@ -333,8 +338,8 @@ static tsr_result check_groups(tsr_ctx *ctx, const tsr_reader *reader, uint64_t 
 }
 
 static void wait_groups(tsr_reader *reader, uint64_t count) {
-    tsr_thread_pool_wait(&reader->readers, count);
-    tsr_thread_pool_wait(&reader->workers, count);
+    tsr_pool_wait(&reader->readers, count);
+    tsr_pool_wait(&reader->workers, count);
 }
 
 static tsr_result read_groups(tsr_ctx *ctx, tsr_reader *reader, int dir,
@@ -355,7 +360,7 @@ static tsr_result read_groups(tsr_ctx *ctx, tsr_reader *reader, int dir,
         form_group(reader, manifest, destinations, &at, slot);
         slot->ctx = tsr_ctx_fork(ctx);
         TRY(ctx, next_segment(ctx, dir, manifest, slot->jobs[0].chunk->segment, drop, file));
-        tsr_thread_pool_offer(&reader->readers, ++count);
+        tsr_pool_offer(&reader->readers, ++count);
     }
     wait_groups(reader, count);
     return check_groups(ctx, reader, checked, count);
@@ -366,8 +371,8 @@ static void begin_groups(tsr_reader *reader, void *const *destinations) {
     for (uint32_t i = 0; i < TSR_READ_SLOTS; i++) reader->slots[i].was_read = false;
     reader->large_pages.count = 0;
     if (destinations && reader->readers.thread_count) tsr_large_pages_find(&reader->large_pages);
-    tsr_thread_pool_begin(&reader->readers, read_group, reader);
-    tsr_thread_pool_begin(&reader->workers, verify_group, reader);
+    tsr_pool_begin(&reader->readers, read_group, reader);
+    tsr_pool_begin(&reader->workers, verify_group, reader);
 }
 
 tsr_result tsr_read_part(tsr_ctx *ctx, tsr_reader *reader, int gens, const tsr_manifest *manifest,
@@ -380,8 +385,8 @@ tsr_result tsr_read_part(tsr_ctx *ctx, tsr_reader *reader, int gens, const tsr_m
     reader->file = &file;
     begin_groups(reader, destinations);
     tsr_result result = read_groups(ctx, reader, dir, manifest, part, destinations, drop, &file);
-    tsr_thread_pool_cancel(&reader->readers);
-    tsr_thread_pool_cancel(&reader->workers);
+    tsr_pool_cancel(&reader->readers);
+    tsr_pool_cancel(&reader->workers);
     reader->file = NULL;
     close_segment(io, &file);
     io->close(io->self, dir);

@@ -7,22 +7,23 @@
 #ifndef TSR_RUNTIME_STORE_READ_H
 #define TSR_RUNTIME_STORE_READ_H
 
+#include "runtime/base/pool.h"
 #include "runtime/state/disk.h"
 #include "runtime/state/format.h"
 #include "runtime/store/pages.h"
-#include "runtime/store/thread_pool.h"
 
 enum {
-    TSR_READERS_PER_CPU = 2, /* threads that wait for the disk */
-    TSR_READ_AHEAD = 4,      /* groups that are read but not yet hashed */
-    TSR_READ_SLOTS = 2 * TSR_THREAD_POOL_MAX + TSR_READ_AHEAD,
+    TSR_STORE_THREADS_MAX = 8, /* threads of each pool */
+    TSR_READERS_PER_CPU = 2,   /* threads that wait for the disk */
+    TSR_READ_AHEAD = 4,        /* groups that are read but not yet hashed */
+    TSR_READ_SLOTS = 2 * TSR_STORE_THREADS_MAX + TSR_READ_AHEAD,
     TSR_READ_JOBS = 256, /* chunks of a group */
     TSR_READ_GROUP_BYTES = TSR_HASH_CHUNK_BYTES,
     TSR_READ_BUFFER_BYTES = TSR_READ_GROUP_BYTES + 2 * TSR_DIRECT_ALIGN,
     TSR_READ_STRAIGHT_BYTES_MIN = 1 << 20, /* chunks worth reading without a buffer */
 };
 /* States of at least this size are processed by threads. */
-#define TSR_THREAD_POOL_BYTES_MIN (UINT64_C(16) << 20)
+#define TSR_STORE_THREADS_BYTES_MIN (UINT64_C(16) << 20)
 
 typedef struct tsr_read_job {
     const tsr_chunk_row *chunk;
@@ -41,9 +42,9 @@ typedef struct tsr_read_slot {
 } tsr_read_slot;
 
 typedef struct tsr_reader {
-    tsr_thread_pool workers; /* hashes; also used for saves */
-    tsr_thread_pool readers; /* read groups and offer them to the workers */
-    void *mapping;           /* owned */
+    tsr_pool workers; /* hashes; also used for saves */
+    tsr_pool readers; /* read groups and offer them to the workers */
+    void *mapping;    /* owned */
     size_t mapping_bytes;
     uint8_t
         *memory; /* a buffer for each slot, in the mapping. Pages are touched only when needed */

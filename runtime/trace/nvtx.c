@@ -5,6 +5,8 @@
  */
 #include "runtime/trace/nvtx.h"
 
+#include "runtime/base/array.h"
+
 #include <dlfcn.h>
 #include <string.h>
 
@@ -21,7 +23,7 @@ static int get_functions(int module, function ***out_table, unsigned *out_size) 
     if (module != TSR_NVTX_CB_MODULE_CORE) return 0;
     for (int i = 1; i < TSR_NVTX_CBID_CORE_SIZE; i++) core_table[i] = &core[i];
     if (out_table) *out_table = core_table;
-    if (out_size) *out_size = sizeof core_table / sizeof core_table[0];
+    if (out_size) *out_size = TSR_COUNT(core_table);
     return 1;
 }
 

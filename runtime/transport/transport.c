@@ -4,6 +4,7 @@
  */
 #include "runtime/transport/transport.h"
 
+#include "runtime/base/array.h"
 #include "runtime/base/clock.h"
 
 #include <string.h>
@@ -13,7 +14,7 @@ static const char *const names[] = {
 #include "runtime/transport/operations.def"
 #undef X
 };
-static_assert(sizeof names / sizeof *names == TSR_OPERATION_COUNT, "one name each");
+static_assert(TSR_COUNT(names) == TSR_OPERATION_COUNT, "one name each");
 
 const char *tsr_operation_name(tsr_operation operation) {
     return (unsigned)operation < TSR_OPERATION_COUNT ? names[operation] : "unknown";

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/transport/tree.h"
 
+#include "runtime/base/array.h"
+
 #include <string.h>
 
 /* The compiler vectorises blocks of a fixed length. */
@@ -35,7 +37,7 @@ static const struct {
 #include "runtime/transport/reductions.def"
 #undef X
 };
-static_assert(sizeof reductions / sizeof *reductions == TSR_REDUCTION_COUNT, "one row each");
+static_assert(TSR_COUNT(reductions) == TSR_REDUCTION_COUNT, "one row each");
 
 size_t tsr_reduction_get_size(tsr_reduction reduction) { return reductions[reduction].size_bytes; }
 

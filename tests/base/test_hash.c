@@ -3,6 +3,7 @@
  * The references are OpenSSL's EVP interface and a direct implementation of the definition of the
  * tree.
  */
+#include "runtime/base/array.h"
 #include "runtime/base/hash/hash.h"
 #include "runtime/base/hash/sha256_pair.h"
 #include "tests/base/random.h"
@@ -86,7 +87,7 @@ Test(hash, tree_equals_its_definition) {
                                    2 * TSR_HASH_CHUNK_BYTES,
                                    2 * TSR_HASH_CHUNK_BYTES + 3 * TSR_HASH_LEAF_BYTES + 5};
     unsigned char *bytes = random_bytes(3 * TSR_HASH_CHUNK_BYTES, 3);
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(sizes); i++) {
         tsr_digest got = tsr_hash_tree(bytes, sizes[i]), want = evp_tree(bytes, sizes[i]);
         cr_assert(tsr_digest_equal(&got, &want), "%zu bytes", sizes[i]);
     }

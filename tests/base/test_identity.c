@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/base/array.h"
 #include "runtime/base/io/identity_json.h"
 
 #include <criterion/criterion.h>
@@ -30,7 +31,7 @@ Test(identity, what_is_valid) {
         {{{"a", "\xc3\xbc"}, {"lr", "1"}}, "value"},
         {{{"a", long_value}, {"lr", "1"}}, "value"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(cases); i++) {
         tsr_identity identity = make(cases[i].list, 2);
         const char *wrong = tsr_identity_check(&identity);
         cr_assert_eq(!wrong, !cases[i].wrong, "case %zu: %s", i, wrong ? wrong : "valid");
@@ -140,7 +141,7 @@ Test(identity, json_that_is_refused) {
         "{\"program\":\"" HEX "\",\"hyperparameters\":{\"\":\"1\"}}",
         "{\"program\":\"" HEX "\",\"hyperparameters\":{\"a\\n\":\"1\"}}",
     };
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(texts); i++) {
         tsr_arena arena = {0};
         tsr_ctx ctx = {0};
         tsr_identity identity;

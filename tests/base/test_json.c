@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/base/array.h"
 #include "runtime/base/buffer.h"
 #include "runtime/base/io/json.h"
 #include "tests/base/random.h"
@@ -40,7 +41,7 @@ Test(json, accepts) {
         "\"",
         "[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]",
         "{\"\":1,\"A\":2,\"a\":3}"};
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(texts); i++) {
         tsr_ctx ctx = {0};
         cJSON *root = NULL;
         cr_assert_eq(parse(&ctx, texts[i], strlen(texts[i]), &strict, &root).code, TSR_OK, "%s: %s",
@@ -117,7 +118,7 @@ static const struct {
 };
 
 Test(json, refuses_and_says_what_and_where) {
-    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(refused); i++) {
         tsr_ctx ctx = {0};
         cJSON *root = NULL;
         cr_assert_eq(parse(&ctx, refused[i].text, refused[i].size, &strict, &root).code,
@@ -139,7 +140,7 @@ Test(json, numbers_where_they_are_allowed) {
         "1e308",  "0e99999", "1e99999999999999999999",
         "-1e400", "1e",      "-",
         "00",     "-01",     "1234567890123456789012345678901234567890123456789012345678901"};
-    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(good); i++) {
         tsr_ctx ctx = {0};
         cJSON *root = NULL;
         cr_assert_eq(parse(&ctx, good[i].text, strlen(good[i].text), &numbers, &root).code, TSR_OK,
@@ -147,7 +148,7 @@ Test(json, numbers_where_they_are_allowed) {
         cr_assert_eq(root->valuedouble, good[i].value, "%s", good[i].text);
         tsr_json_destroy(root);
     }
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(bad); i++) {
         tsr_ctx ctx = {0};
         cJSON *root = NULL;
         cr_assert_eq(parse(&ctx, bad[i], strlen(bad[i]), &numbers, &root).code, TSR_DATA, "%s",

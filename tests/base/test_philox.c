@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/base/array.h"
 #include "runtime/base/random/philox.h"
 
 #include <criterion/criterion.h>
@@ -19,7 +20,7 @@ Test(philox, published_vectors) {
          {0xa4093822, 0x299f31d0},
          {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(rows); i++) {
         tsr_philox_words words = tsr_philox(rows[i].key, rows[i].counter);
         cr_assert_arr_eq(words.words, rows[i].expected, sizeof words.words, "vector %zu", i);
     }
@@ -78,7 +79,7 @@ static const struct {
 };
 
 Test(normal, error_bound) {
-    for (size_t i = 0; i < sizeof quantiles / sizeof quantiles[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(quantiles); i++) {
         double got = tsr_normal_quantile(quantiles[i].u), want = quantiles[i].expected;
         cr_assert_leq(fabs(got - want), fabs(want) * 0x1p-50, "u = %a: got %a, expected %a",
                       quantiles[i].u, got, want);
@@ -136,7 +137,7 @@ Test(normal, frozen_bits) {
         {0x1.3d70a3d70a3d7p-1, 0x3fd38cff4a9c5dae},   {0x1.dc28f5c28f5c3p-1, 0x3ff79cd70d9c27f3},
         {0x1.fff2e48e8a71ep-1, 0x400dc08bb712897a},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(rows); i++) {
         double value = tsr_normal_quantile(rows[i].u);
         uint64_t bits;
         memcpy(&bits, &value, sizeof bits);

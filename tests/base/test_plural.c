@@ -2,6 +2,7 @@
  *
  * Words in messages that depend on a number of any integer type.
  */
+#include "runtime/base/array.h"
 #include "runtime/base/plural.h"
 
 #include <criterion/criterion.h>
@@ -16,7 +17,7 @@ Test(plural, only_one_is_one) {
                 {2, "s", "ies", "are", "were"},
                 {-1, "s", "ies", "are", "were"},
                 {INT64_C(1) << 32 | 1, "s", "ies", "are", "were"}};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(rows); i++) {
         cr_assert_str_eq(TSR_PLURAL(rows[i].count), rows[i].s);
         cr_assert_str_eq(TSR_PLURAL_Y(rows[i].count), rows[i].y);
         cr_assert_str_eq(TSR_IS_ARE(rows[i].count), rows[i].is);

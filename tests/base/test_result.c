@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/base/array.h"
 #include "runtime/base/result.h"
 
 #include <criterion/criterion.h>
@@ -22,7 +23,7 @@ Test(result, codes_are_distinct_and_fit_an_exit_status) {
 #include "tessera/codes.def"
 #undef X
     };
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(numbers); i++) {
         cr_assert(numbers[i] >= 0 && numbers[i] < 64, "%d", numbers[i]);
         for (size_t j = 0; j < i; j++) cr_assert_neq(numbers[i], numbers[j]);
     }

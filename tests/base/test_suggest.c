@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/base/array.h"
 #include "runtime/base/suggest.h"
 
 #include <criterion/criterion.h>
@@ -20,7 +21,7 @@ Test(suggest, distances) {
         {"ab", "ba", 1},
         {"gumbo", "gambol", 2},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(rows); i++) {
         cr_expect_eq(tsr_edit_distance(rows[i].a, rows[i].b, 99), rows[i].distance, "%s, %s",
                      rows[i].a, rows[i].b);
         cr_expect_eq(tsr_edit_distance(rows[i].b, rows[i].a, 99), rows[i].distance, "%s, %s",

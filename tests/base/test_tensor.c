@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/base/array.h"
 #include "runtime/base/tensor.h"
 
 #include <criterion/criterion.h>
@@ -17,7 +18,7 @@ Test(tensor, names_both_ways) {
         {TSR_DTYPE_BF16, 2, "bf16", "BF16", "|V2"}, {TSR_DTYPE_F16, 2, "f16", "F16", "<f2"},
         {TSR_DTYPE_I8, 1, "i8", "I8", "|i1"},
     };
-    for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(want); i++) {
         tsr_dtype dtype = want[i].dtype;
         cr_assert_eq((size_t)dtype, i + 1, "wire numbers are never reused");
         cr_assert_eq(tsr_dtype_size(dtype), want[i].size);
@@ -102,7 +103,7 @@ Test(tensor, sorted_views_are_found_as_others_are) {
             cr_assert_eq(tsr_tensor_find_sorted(views, count, names[i]),
                          tsr_tensor_find(views, count, names[i]));
     static const char *const absent[] = {"", "t", "t05", "t05.w2", "z"};
-    for (size_t i = 0; i < sizeof absent / sizeof absent[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(absent); i++)
         cr_assert_null(tsr_tensor_find_sorted(views, COUNT, absent[i]));
 }
 

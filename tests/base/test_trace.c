@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/base/arena.h"
+#include "runtime/base/array.h"
 #include "runtime/base/io/io.h"
 #include "runtime/base/trace/trace.h"
 
@@ -64,7 +65,7 @@ Test(trace, order_and_texts) {
         "\"args\":{\"location\":\"a\\\"b\",\"bytes\":9}}",
         "{\"name\":\"turned\",\"ph\":\"X\",\"pid\":0,\"tid\":1,\"ts\":9.000,\"dur\":0.000}"};
     const char *at = text;
-    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(lines); i++) {
         at = strstr(at, lines[i]);
         cr_assert_not_null(at, "'%s' is not there, or not behind the one before, in\n%s", lines[i],
                            text);

@@ -2,6 +2,7 @@
  *
  * Results of uniform rules are in [low, high), for all 16-bit numbers as bounds.
  */
+#include "runtime/base/array.h"
 #include "runtime/base/random/uniform.h"
 
 #include <criterion/criterion.h>
@@ -41,7 +42,7 @@ static void check_all(tsr_dtype dtype, unsigned infinity) {
         cr_assert_eq(tsr_dtype_below(dtype, nextafter(next, -INFINITY)), low);
         tsr_uniform one = tsr_uniform_make(TSR_DTYPE_F64, dtype, low, next);
         tsr_uniform two = tsr_uniform_make(TSR_DTYPE_F64, dtype, low, high);
-        for (size_t k = 0; k < sizeof samples / sizeof samples[0]; k++) {
+        for (size_t k = 0; k < TSR_COUNT(samples); k++) {
             cr_assert_eq(drawn(&one, dtype, samples[k]), low, "%s [%a, %a)", tsr_dtype_name(dtype),
                          low, next);
             double x = drawn(&two, dtype, samples[k]);

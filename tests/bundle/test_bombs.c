@@ -5,6 +5,7 @@
  * them.
  */
 #include "bundle/bundle.h"
+#include "runtime/base/array.h"
 #include "tests/bundle/kit.h"
 #include "tests/bundle/sample.h"
 
@@ -167,7 +168,7 @@ Test(bombs, names_that_lead_elsewhere) {
     sample_must(&ctx, sample_write(&ctx, good_path, SAMPLE_TINY, false));
     unsigned char *good = sample_load(good_path, &size);
     unsigned char *bytes = calloc(1, size + 1024);
-    for (size_t i = 0; i < sizeof elsewhere / sizeof elsewhere[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(elsewhere); i++) {
         tsr_bundle *bundle = NULL;
         tsr_tar_format_header(bytes, elsewhere[i], '0', 5);
         memset(bytes + 512, 'x', 5);
@@ -193,7 +194,7 @@ Test(bombs, devices_pipes_and_links) {
     tsr_bundle *bundle = NULL;
     char folder[300], path[400];
     static const char *const devices[] = {"/dev/zero", "/dev/null", "/dev/tty"};
-    for (size_t i = 0; i < sizeof devices / sizeof devices[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(devices); i++)
         cr_assert_eq(tsr_bundle_open(&ctx, devices[i], NULL, &bundle).code, TSR_IO, "%s",
                      devices[i]);
     snprintf(folder, sizeof folder, "%s", sample_path("pipe.tsb"));

@@ -3,6 +3,7 @@
  * Paths that are not bundles, specs that are refused, and failing writes.
  */
 #include "bundle/bundle.h"
+#include "runtime/base/array.h"
 #include "tests/bundle/sample.h"
 
 #include <criterion/criterion.h>
@@ -88,7 +89,7 @@ Test(files, specs_that_are_refused) {
         {{NULL, NULL, byte, 1, NULL}, "cpu:x86-64-v3", NULL, TSR_USAGE},
         {{"a b", NULL, byte, 1, NULL}, "cpu:x86-64-v3", NULL, TSR_USAGE},
     };
-    for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(specs); i++) {
         tsr_ctx ctx = {0};
         unlink(sample_path("spec.tsb"));
         tsr_result result = write_spec(&ctx, specs[i].blob, specs[i].first, specs[i].second);

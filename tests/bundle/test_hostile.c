@@ -3,6 +3,7 @@
  * Metadata and blobs with right digests and wrong content.
  */
 #include "bundle/bundle.h"
+#include "runtime/base/array.h"
 #include "tests/bundle/kit.h"
 #include "tests/bundle/sample.h"
 
@@ -173,7 +174,7 @@ static const edit_case edits[] = {
 };
 
 Test(hostile, json) {
-    for (size_t i = 0; i < sizeof edits / sizeof edits[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(edits); i++) {
         kit k;
         kit_init(&k);
         k.edit = edits[i].text;
@@ -202,7 +203,7 @@ Test(hostile, json_bombs) {
         const char *piece, *end;
     } bombs[] = {{"[", ""}, {"{\"a\":", ""}, {"[0,", ""}, {"\"a\",", ""}, {" ", ""}};
     char *text = malloc(SIZE + 8);
-    for (size_t i = 0; i < sizeof bombs / sizeof bombs[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(bombs); i++) {
         kit k;
         kit_init(&k);
         size_t piece = strlen(bombs[i].piece), size = 0;

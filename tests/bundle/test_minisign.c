@@ -5,6 +5,7 @@
  */
 #include "bundle/layout.h"
 #include "bundle/sign.h"
+#include "runtime/base/array.h"
 #include "tests/bundle/sample.h"
 
 #include <criterion/criterion.h>
@@ -124,7 +125,7 @@ Test(minisign, hostile_files) {
         {"\nRUQ", "\n RUQ", "Base64"},
         {"\nRUQ", "\nAAAARUQ", "expected signatures of 74 and 64 bytes, got 77 and 64"},
     };
-    for (size_t i = 0; i < sizeof edits / sizeof edits[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(edits); i++) {
         subject s = make_subject(VECTOR "format-1.0.tsb.minisig");
         size_t size, find_size = strlen(edits[i].find), replace_size = strlen(edits[i].replace);
         char *text = sample_load(s.minisig, &size), changed[2048];
@@ -211,7 +212,7 @@ Test(minisign, key_files) {
         "untrusted comment: x\nRUQ8LKXN6hJiYXNwJqSok0xypDS607bhWfq9QmftsQTyKY4O2NdQWJU6\n",
         "RWQ8LKXN6hJiYXNwJqSok0xypDS607bhWfq9QmftsQTyKY4O2NdQWJU6\n", "untrusted comment: x\n",
         "untrusted comment: x"};
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(bad); i++) {
         tsr_ctx ctx = {0};
         tsr_signature_report report = {0};
         const char *path = sample_path("bad.pub");

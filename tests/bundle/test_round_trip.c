@@ -4,6 +4,7 @@
  * by libarchive.
  */
 #include "bundle/layout.h"
+#include "runtime/base/array.h"
 #include "tests/bundle/sample.h"
 
 #include <archive.h>
@@ -95,7 +96,7 @@ Test(round_trip, ranges) {
     const tsr_bundle_blob *expected = sample_layer(SAMPLE_LARGE, "cuda:sm_90a", 3);
     cr_assert_eq(layer.size_bytes, 5242920);
     char *bytes = malloc(5242920);
-    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(ranges); i++) {
         sample_must(&ctx,
                     tsr_bundle_read_range(&ctx, bundle, &layer, ranges[i][0], bytes, ranges[i][1]));
         cr_assert_eq(memcmp(bytes, (const char *)expected->bytes + ranges[i][0], ranges[i][1]), 0,

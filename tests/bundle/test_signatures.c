@@ -4,6 +4,7 @@
  */
 #include "bundle/limits.h"
 #include "bundle/sign.h"
+#include "runtime/base/array.h"
 #include "tests/base/sweep.h"
 #include "tests/bundle/sample.h"
 
@@ -275,7 +276,7 @@ Test(signatures, hostile_files) {
     key_pair key = make_key("a");
     subject bundle = make_subject("a.tsb", SAMPLE_TINY);
     const char *const keys[] = {key.open, NULL};
-    for (size_t i = 0; i < sizeof edits / sizeof edits[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(edits); i++) {
         sign_with(&bundle, &key);
         edit(&bundle, edits[i].find, edits[i].replace);
         refuse(&bundle, keys, false, TSR_SIGNATURE, edits[i].text);

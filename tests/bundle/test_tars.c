@@ -4,6 +4,7 @@
  * refused.
  */
 #include "bundle/layout.h"
+#include "runtime/base/array.h"
 #include "tests/bundle/sample.h"
 
 #include <archive.h>
@@ -262,7 +263,7 @@ Test(tars, hostile) {
     size_t size;
     sample_must(&ctx, sample_write(&ctx, sample_path("good.tsb"), SAMPLE_TINY, false));
     unsigned char *good = sample_load(sample_path("good.tsb"), &size);
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) check_case(&cases[i], good, size);
+    for (size_t i = 0; i < TSR_COUNT(cases); i++) check_case(&cases[i], good, size);
     free(good);
 }
 
@@ -289,7 +290,7 @@ Test(tars, header_fields) {
     size_t size;
     sample_must(&ctx, sample_write(&ctx, sample_path("good.tsb"), SAMPLE_TINY, false));
     unsigned char *good = sample_load(sample_path("good.tsb"), &size);
-    for (size_t i = 0; i < sizeof patches / sizeof patches[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(patches); i++) {
         unsigned char *bytes = malloc(size);
         memcpy(bytes, good, size);
         memcpy(bytes + patches[i].offset, patches[i].text, sizes[i]);
@@ -386,7 +387,7 @@ Test(tars, tail) {
     cr_assert_eq(open_bytes(&ctx, "tail.tsb", bytes, longest + 512).code, TSR_CORRUPT);
     cr_assert(strstr(ctx.error.text, "1024 to 1048576 bytes, got 1049088"), "%s", ctx.error.text);
     static const size_t places[] = {512, 1023, 1024, 300000, 1024 * 1024 - 1};
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(places); i++) {
         bytes[size - 1024 + places[i]] = 1;
         cr_assert_eq(open_bytes(&ctx, "tail.tsb", bytes, longest).code, TSR_CORRUPT);
         cr_assert(strstr(ctx.error.text, "zeros, got other bytes"), "%s", ctx.error.text);

@@ -3,6 +3,7 @@
  * The writer: blobs from sources give the same bytes as blobs in memory; equal blobs are stored
  * once, even if that is found late; failing sources; bundles larger than the memory that is used.
  */
+#include "runtime/base/array.h"
 #include "tests/bundle/sample.h"
 
 #include <criterion/criterion.h>
@@ -39,7 +40,7 @@ static void *owned[8];
 static size_t owned_count;
 
 static void *own(void *memory) {
-    cr_assert(memory && owned_count < sizeof owned / sizeof owned[0]);
+    cr_assert(memory && owned_count < TSR_COUNT(owned));
     return owned[owned_count++] = memory;
 }
 

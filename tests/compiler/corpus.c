@@ -2,6 +2,7 @@
 #include "tests/compiler/corpus.h"
 
 #include "compiler/shim/shim.h"
+#include "runtime/base/array.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -66,7 +67,7 @@ static void add_name(MlirStringRef name, void *user) {
     static const char *const dialects[] = {"tessera.", "tessera_sr.", "tessera_target.", "tile.",
                                            "tsched."};
     name_list *list = user;
-    for (size_t i = 0; i < sizeof dialects / sizeof dialects[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(dialects); i++) {
         if (strncmp(name.data, dialects[i], strlen(dialects[i])) != 0) continue;
         if (list->count < list->max) list->names[list->count] = name.data;
         list->count++;

@@ -4,6 +4,7 @@
  * maps to an existing name, and is the name that the compiler's diagnostic proposes.
  */
 #include "compiler/shim/shim.h"
+#include "runtime/base/array.h"
 #include "tests/compiler/fixture.h"
 
 typedef struct row {
@@ -62,13 +63,13 @@ static const char *proposal(const row *r, char out_text[static 256]) {
 
 Test(aliases, ops) {
     char text[512], right[256];
-    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(ops); i++) {
         fixture f;
         fixture_open(&f);
         cr_expect(!is_op(&f, ops[i].name), "tessera.%s is an op", ops[i].name);
         cr_expect(!ops[i].right[0] || is_op(&f, ops[i].right), "tessera.%s is not an op",
                   ops[i].right);
-        for (size_t k = i + 1; k < sizeof ops / sizeof ops[0]; k++)
+        for (size_t k = i + 1; k < TSR_COUNT(ops); k++)
             cr_expect_str_neq(ops[i].name, ops[k].name, "two rows");
         snprintf(text, sizeof text,
                  "func.func @f(%%a: tensor<4xf32>) {\n  %%0 = tessera.%s %%a : tensor<4xf32>\n"
@@ -82,7 +83,7 @@ Test(aliases, ops) {
 
 Test(aliases, attributes) {
     char text[512], right[256];
-    for (size_t i = 0; i < sizeof attributes / sizeof attributes[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(attributes); i++) {
         fixture f;
         fixture_open(&f);
         snprintf(text, sizeof text,
@@ -110,7 +111,7 @@ Test(aliases, similar_names) {
         {"torch.aten.mm", "tessera.matmul", ""},
     };
     char text[512], right[256];
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(rows); i++) {
         fixture f;
         fixture_open(&f);
         snprintf(

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/base/array.h"
 #include "runtime/base/io/json.h"
 #include "tests/compiler/fixture.h"
 
@@ -18,7 +19,7 @@ Test(diag, numbers_are_unique) {
 #include "compiler/diag/diag.def"
 #undef X
     };
-    size_t count = sizeof numbers / sizeof numbers[0];
+    size_t count = TSR_COUNT(numbers);
     for (size_t i = 0; i < count; i++) {
         cr_assert(numbers[i] > 0 && numbers[i] < 10000);
         cr_assert_not_null(tsr_diag_about((tsr_diag_number)numbers[i]));

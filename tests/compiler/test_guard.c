@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compiler/process/guard.h"
+#include "runtime/base/array.h"
 
 #include <mlir-c/BuiltinAttributes.h>
 
@@ -101,7 +102,7 @@ Test(guard, an_error_comes_back) {
 
 Test(guard, a_death_is_a_diagnostic) {
     static const int numbers[] = {SIGSEGV, SIGABRT, SIGILL, SIGBUS, SIGKILL};
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(numbers); i++) {
         tsr_ctx ctx = {0};
         seen s = {0};
         int number = numbers[i];

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/base/array.h"
 #include "tests/compiler/fixture.h"
 
 static fixture f;
@@ -17,7 +18,7 @@ Test(mlir, types_read_and_make) {
     static const char *const known[] = {
         "tensor<f64>",  "tensor<3x?xf32>", "tensor<2x3x4xi64>",          "tensor<1xi32>",
         "tensor<5xi1>", "tensor<7xui8>",   "tensor<1x1x1x1x1x1x1x1xf32>"};
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(known); i++) {
         bool is_known;
         tsr_type type = type_of(known[i], &is_known);
         cr_assert(is_known, "%s", known[i]);
@@ -37,7 +38,7 @@ Test(mlir, types_refused) {
                                           "tensor<2xsi8>",
                                           "tensor<2xui64>",
                                           "tensor<1x1x1x1x1x1x1x1x1xf32>"};
-    for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(unknown); i++) {
         bool is_known;
         type_of(unknown[i], &is_known);
         cr_assert_not(is_known, "%s", unknown[i]);
@@ -75,7 +76,7 @@ Test(mlir, elements_round_trip) {
         {"dense<5> : tensor<7xui8>", 7, {5, 5, 5, 5, 5, 5, 5}},
         {"dense<> : tensor<0x3xf32>", 0, {0}},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(cases); i++) {
         MlirAttribute attr = parse(cases[i].text);
         tsr_type type;
         void *data;

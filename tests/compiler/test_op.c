@@ -4,6 +4,7 @@
  */
 #include "compiler/ir/op.h"
 #include "compiler/shim/shim.h"
+#include "runtime/base/array.h"
 #include "tests/compiler/fixture.h"
 
 #include <pthread.h>
@@ -41,7 +42,7 @@ static tsr_dialect table_of(const char *name) {
                 {"tessera.system.", TSR_DIALECT_SR},   {"tessera.optimizer.", TSR_DIALECT_SR},
                 {"tessera.target.", TSR_DIALECT_SR},   {"tessera.tile.", TSR_DIALECT_SR},
                 {"tessera.", TSR_DIALECT_GRAPH}};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(rows); i++)
         if (strncmp(name, rows[i].prefix, strlen(rows[i].prefix)) == 0) return rows[i].dialect;
     return TSR_DIALECT_NONE;
 }
@@ -117,7 +118,7 @@ Test(op, no_op_and_unknown_ops_have_none) {
     mlirContextSetAllowUnregisteredDialects(f.mlir, true);
     /* Not registered; registered, and in no table. */
     static const char *const names[] = {"other.op", "tessera.no_such_op", "arith.ceildivsi"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(names); i++) {
         MlirOperation op = make(f.mlir, names[i]);
         cr_assert_eq(tsr_op_of(op), TSR_OP_NONE, "%s", names[i]);
         cr_assert(!tsr_op_is(op, TSR_GRAPH_ADD), "%s", names[i]);

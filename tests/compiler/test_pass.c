@@ -4,6 +4,7 @@
  * the rule of the ops.
  */
 #include "compiler/shim/shim.h"
+#include "runtime/base/array.h"
 #include "tests/compiler/fixture.h"
 
 static fixture f;
@@ -82,7 +83,7 @@ Test(pass, verified_after_each_change) {
         {"test-idle,func.func(canonicalize),test-idle", 1},
         {"test-idle", 0},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(cases); i++) {
         verified = 0;
         cr_assert_eq(run(cases[i].passes), TSR_OK, "%s", cases[i].passes);
         cr_assert_eq(verified, cases[i].times * OPS, "%s: %zu, not %zu times %d", cases[i].passes,
@@ -93,7 +94,7 @@ Test(pass, verified_after_each_change) {
 Test(pass, what_was_spoilt_is_refused) {
     static const char *const cases[] = {"test-spoil", "test-idle,test-spoil", "cse,test-spoil",
                                         "test-spoil,test-idle", "test-idle,test-spoil,test-idle"};
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(cases); i++) {
         cr_assert_eq(run(cases[i]), TSR_COMPILE, "%s", cases[i]);
         close();
         open();
@@ -103,7 +104,7 @@ Test(pass, what_was_spoilt_is_refused) {
 /* The module is damaged before the first pass, which does not change it. */
 Test(pass, what_was_spoilt_outside_is_refused) {
     static const char *const cases[] = {"test-idle", "cse,test-idle", "test-idle,test-idle"};
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(cases); i++) {
         cr_assert_eq(run("test-idle"), TSR_OK);
         spoil(f.module);
         cr_assert_eq(run(cases[i]), TSR_COMPILE, "%s", cases[i]);
@@ -183,7 +184,7 @@ Test(pass, a_fingerprint_tells_every_change) {
                  {"argument", add_argument},   {"order", change_order},
                  {"op removed", remove_op},    {"op added", add_op},
                  {"block", add_block}};
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(cases); i++) {
         MlirOperation module = mlirModuleGetOperation(f.module);
         uint64_t before = tsr_shim_fingerprint(module);
         cr_assert_eq(tsr_shim_fingerprint(module), before);

@@ -6,6 +6,7 @@
 #include "compiler/compile.h"
 #include "compiler/graph/graph.h"
 #include "compiler/process/guard.h"
+#include "runtime/base/array.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -200,8 +201,7 @@ static void make_diag(uint32_t severity, const char *file, const char *text, uin
     const uint32_t numbers[] = {TSR_DIAG_ENTRY, severity, 1, 1, fix_column, 1, notes};
     message_kind = 0;
     message.size_bytes = 0;
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-        tsr_buffer_u32(&message, numbers[i]);
+    for (size_t i = 0; i < TSR_COUNT(numbers); i++) tsr_buffer_u32(&message, numbers[i]);
     put_text(file);
     put_text(text);
     put_text("a line");
@@ -269,7 +269,7 @@ Test(relay, the_same_comes_back_as_without_a_child) {
 }
 
 Test(relay, diagnostics_come_back_whole) {
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(bad); i++) {
         heard here = {0}, there = {0};
         write_source(bad[i]);
         cr_assert_eq(compile(&here, true), TSR_COMPILE);

@@ -3,6 +3,7 @@
  * Files that are written row by row have the same bytes as those of the writers of whole tensors;
  * libarchive reads the archives.
  */
+#include "runtime/base/array.h"
 #include "runtime/data/array_file.h"
 #include "runtime/data/array_writer.h"
 #include "tests/data/files.h"
@@ -126,7 +127,7 @@ Test(array_writer, other_formats_are_refused) {
                                         "q.NPY", "q.h5", "q.tmp",  "a.bin.d"};
     tsr_ctx ctx = {0};
     fill();
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(names); i++) {
         tsr_result result = write_parts(&ctx, files_path(&dir, names[i]), arrays, 1);
         expect_error(&ctx, result, TSR_USAGE, "which cannot be written; expected .npy, .npz");
         cr_assert(strstr(ctx.error.text, strrchr(names[i], '.')), "%s", ctx.error.text);

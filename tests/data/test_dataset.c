@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/base/array.h"
 #include "runtime/data/array_file.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/shuffle.h"
@@ -52,7 +53,7 @@ static const tsr_dataset_options storages[] = {
     {.never_in_memory = true},
 };
 static const uint64_t memory_bytes[] = {120, 40, 0};
-enum { STORAGE_COUNT = sizeof storages / sizeof storages[0] };
+enum { STORAGE_COUNT = TSR_COUNT(storages) };
 
 /* 25 batches of 4 are ten epochs: each row occurs ten times, pairs stay together, and the order is
  * that of shuffle.h. */
@@ -148,7 +149,7 @@ Test(dataset, refused) {
     write_array(path, "x.npy", TSR_DTYPE_UI8, (tsr_shape){0, {0}}, images);
     expect_refused(path, labels_path, 0, TSR_DATA, "is ui8; expected Nx4xui8");
     write_array(path, "x.npy", TSR_DTYPE_UI8, (tsr_shape){2, {0, 4}}, images);
-    expect_refused(path, labels_path, 0, TSR_DATA, "has 0 rows; at least 1 are needed");
+    expect_refused(path, labels_path, 0, TSR_DATA, "has 0 rows; at least 1 is needed");
     expect_refused("absent.npy", labels_path, 0, TSR_IO, "'absent.npy'");
 }
 
@@ -183,7 +184,7 @@ Test(dataset, impossible_ports) {
     tsr_dataset_binding bindings[2] = {{"images", images_path}, {"labels", labels_path}};
     static const tsr_shape shapes[] = {
         {0, {0}}, {1, {5}}, {2, {4, 0}}, {3, {4, (uint64_t)1 << 40, (uint64_t)1 << 40}}};
-    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(shapes); i++) {
         tsr_dataset_port bad[2] = {ports[0], ports[1]};
         bad[1].shape = shapes[i];
         tsr_result result = tsr_dataset_open(&ctx, bad, 2, bindings, 2, &options, &dataset);

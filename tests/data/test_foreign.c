@@ -3,6 +3,7 @@
  * Flat files that belong to other programs, detected by name and by content; flat files that do
  * not, although they begin similarly; the notice about the interpretation of a flat file.
  */
+#include "runtime/base/array.h"
 #include "runtime/data/array_file.h"
 #include "tests/data/files.h"
 
@@ -71,7 +72,7 @@ Test(foreign, names) {
         {"x.tsb", "a Tessera bundle"},
         {"x.pdf", "a document"},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(rows); i++) {
         write_begin(rows[i].name, 0, "\1\2\3", 3, 3);
         expect_refused(rows[i].name, TSR_DTYPE_UI8, rows[i].what);
     }
@@ -110,8 +111,8 @@ Test(foreign, contents) {
         {"\x40\0\0\0\0\0\0\0{\"a\":", 13, 0, 3, "give it the extension .safetensors"},
     };
     static const char *const names[] = {"x", "x.bin", "x.dat", "x.u16"};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
+    for (size_t i = 0; i < TSR_COUNT(rows); i++)
+        for (size_t k = 0; k < TSR_COUNT(names); k++) {
             write_begin(names[k], rows[i].offset, rows[i].begin, rows[i].size, rows[i].last);
             expect_refused(names[k], TSR_DTYPE_UI8, rows[i].what);
             expect_refused(names[k], TSR_DTYPE_F32, rows[i].what);
@@ -136,13 +137,13 @@ Test(foreign, flat_files_are_taken) {
         {"\1\0\0\0\0\0\0\0{\"", 10, 3},     /* a header of one byte */
         {"\x40\0\0\0\0\0\0\0[\"", 10, 3},   /* not an object */
     };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(rows); i++) {
         write_begin("x.bin", 0, rows[i].begin, rows[i].size, rows[i].last);
         expect_taken("x.bin", TSR_DTYPE_UI8);
         expect_taken("x.bin", TSR_DTYPE_F32);
     }
     static const char *const names[] = {"x", "x.bin", "x.raw", "x.u16", "csv", ".csv2", "a.csv.d"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(names); i++) {
         write_begin(names[i], 0, "\1", 1, 3);
         expect_taken(names[i], TSR_DTYPE_UI8);
     }
@@ -191,7 +192,7 @@ Test(foreign, a_flat_file_is_told_of) {
         {7, {1, {7}}, "is a flat file of ui8, 7 rows"},
     };
     static const char bytes[650] = {1};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(rows); i++) {
         told all = {0};
         tsr_ctx ctx = {.log = keep, .log_user = &all, .log_level = TSR_LOG_NOTICE};
         tsr_array *array = NULL;

@@ -3,6 +3,7 @@
  * .npy files, flat files, and the parts of array_file.c that all formats share. Files written by
  * NumPy are read in reference_numpy.py.
  */
+#include "runtime/base/array.h"
 #include "runtime/base/buffer.h"
 #include "runtime/data/array_file.h"
 #include "tests/data/files.h"
@@ -64,7 +65,7 @@ Test(npy, versions_and_spellings) {
         "{ 'descr' : '<f4' , 'fortran_order' : False , 'shape' : ( 2 , 3 ) , }\n",
     };
     for (unsigned version = 1; version <= 3; version++)
-        for (size_t i = 0; i < sizeof literals / sizeof literals[0]; i++) {
+        for (size_t i = 0; i < TSR_COUNT(literals); i++) {
             write_npy("a.npy", version, literals[i], six, sizeof six);
             expect_six(files_path(&dir, "a.npy"));
         }
@@ -109,7 +110,7 @@ Test(npy, refused_headers) {
         {"{'descr: <f4, fortran_order: False, shape: (2, 3), }\n", "short string"},
         {"", "'{'"},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(rows); i++) {
         write_npy("a.npy", 1, rows[i].literal, six, sizeof six);
         expect_refused("a.npy", TSR_DTYPE_NONE, TSR_DATA, rows[i].message);
     }

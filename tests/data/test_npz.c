@@ -2,6 +2,7 @@
  *
  * Members of .npz files that libarchive writes: stored, deflated, zip64, with data descriptors.
  */
+#include "runtime/base/array.h"
 #include "runtime/data/array_file.h"
 #include "tests/data/files.h"
 
@@ -94,7 +95,7 @@ static const char *const layouts[] = {
     "zip:compression=store,zip:zip64",
     "zip:compression=deflate,zip:zip64",
 };
-enum { LAYOUT_COUNT = sizeof layouts / sizeof layouts[0] };
+enum { LAYOUT_COUNT = TSR_COUNT(layouts) };
 
 Test(npz, members) {
     for (size_t i = 0; i < LAYOUT_COUNT; i++)
@@ -142,7 +143,7 @@ Test(npz, hostile_names) {
         {"caf\xc3\xa9", "the archive has: caf\xc3\xa9, ok.npy"},
         {"caf\xe9", "the archive has: caf?, ok.npy"},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(rows); i++) {
         char long_name[200];
         unsigned char *bytes = NULL;
         size_t size = 0, length = strlen(rows[i].name);

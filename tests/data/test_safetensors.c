@@ -2,6 +2,7 @@
  *
  * Files written by the safetensors package are read in reference_safetensors.py.
  */
+#include "runtime/base/array.h"
 #include "runtime/base/buffer.h"
 #include "runtime/data/array_file.h"
 #include "tests/data/files.h"
@@ -33,7 +34,7 @@ static const tsr_tensor tensors[] = {
     {"step", TSR_DTYPE_I64, {0, {0}}, &step},
     {"empty", TSR_DTYPE_F32, {2, {0, 3}}, NULL},
 };
-enum { TENSOR_COUNT = sizeof tensors / sizeof tensors[0] };
+enum { TENSOR_COUNT = TSR_COUNT(tensors) };
 static const char *const metadata[] = {"format", "tessera", "a", "<\"&\n>", NULL};
 
 static void decode(const void *bytes, size_t size, tsr_safetensors *out) {
@@ -206,7 +207,7 @@ Test(safetensors, refused_headers) {
         {"{}x", 0, "blob"},
         {"{", 0, "blob"},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(rows); i++) {
         tsr_ctx ctx = {0};
         expect_error(&ctx, decode_text(&ctx, rows[i].text, rows[i].data_bytes), TSR_CORRUPT,
                      rows[i].message);
@@ -230,7 +231,7 @@ Test(safetensors, unusable_tensors_refuse_their_use_alone) {
         {ENTRY("", "F32", "[1]", "0", "4"), "0 bytes; expected 1 to 255"},
         {ENTRY(LONG LONG LONG LONG, "F32", "[1]", "0", "4"), "256 bytes; expected 1 to 255"},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(rows); i++) {
         tsr_ctx ctx = {0};
         tsr_safetensors index;
         char text[1024];
@@ -291,7 +292,7 @@ Test(safetensors, lengths) {
         {10, 10, 2, 0x80, "header of 9223372036854775810 bytes; at most 100000000"},
         {10, 10, 3, 0, "has 10 bytes; its header ends at byte 11"},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(rows); i++) {
         unsigned char *copy = malloc(rows[i].size); /* a sanitizer detects reads past it */
         memcpy(copy, blob, rows[i].size);
         copy[0] = rows[i].first;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/base/array.h"
 #include "runtime/data/shuffle.h"
 
 #include <criterion/criterion.h>
@@ -21,7 +22,7 @@ static void check_permutation(uint32_t seed, uint64_t count, uint64_t epoch) {
 Test(shuffle, is_a_permutation) {
     for (uint64_t count = 1; count <= 2000; count++) check_permutation((uint32_t)count, count, 3);
     static const uint64_t others[] = {4093, 4096, 4097, 10007, 65535, 65536, 65537, 250007};
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(others); i++)
         check_permutation(5, others[i], (uint64_t)1 << 33);
 }
 
@@ -36,7 +37,7 @@ Test(shuffle, large_counts) {
                                       INT64_MAX};
     enum { DRAWS = 100000 };
     uint64_t *drawn = calloc(DRAWS, sizeof *drawn);
-    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(counts); i++) {
         double mean = 0;
         for (uint64_t k = 0; k < DRAWS; k++) {
             drawn[k] = tsr_shuffle_index(9, counts[i], k);
@@ -54,7 +55,7 @@ Test(shuffle, large_counts) {
  * backwards and with changing seeds. */
 Test(shuffle, shuffler_agrees) {
     static const uint64_t counts[] = {1, 2, 7, 1023, 1024, 1438, 50000};
-    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(counts); i++) {
         uint32_t *table = calloc(tsr_shuffler_table_count(counts[i]), sizeof *table);
         tsr_shuffler shuffler;
         tsr_shuffler_init(&shuffler, counts[i], table);
@@ -120,7 +121,7 @@ Test(shuffle, seeds_and_epochs_differ) {
         uint32_t seed;
         uint64_t epoch;
     } other[] = {{1, 0}, {0, 1}, {1u << 31, 0}, {0, (uint64_t)1 << 32}};
-    for (size_t i = 0; i < sizeof other / sizeof other[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(other); i++) {
         int same = 0;
         for (uint64_t k = 0; k < 1000; k++)
             same += tsr_shuffle_index(0, 1000, k) ==
@@ -154,7 +155,7 @@ Test(shuffle, frozen) {
          {2532612033762000948u, 5120712487490797414u, 838123215042354283u, 970213246624857869u}},
     };
     cr_assert_eq(TSR_SHUFFLE_VERSION, 1);
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(rows); i++)
         for (uint64_t k = 0; k < 4; k++) {
             uint64_t got = tsr_shuffle_index(rows[i].seed, rows[i].count, rows[i].sample + k);
             cr_assert_eq(got, rows[i].index[k], "row %zu, %" PRIu64 ": %" PRIu64, i, k, got);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/base/array.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdio.h>
@@ -90,7 +91,7 @@ void fuzz_change_integer(uint8_t *bytes, size_t size_bytes, size_t first, uint32
         value = fuzz_random(state) % 8;
         break;
     default:
-        value = known[fuzz_random(state) % (sizeof known / sizeof known[0])];
+        value = known[fuzz_random(state) % (TSR_COUNT(known))];
         break;
     }
     memcpy(bytes + at, &value, sizeof value);

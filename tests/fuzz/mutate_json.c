@@ -3,6 +3,7 @@
  * Outline: a scan finds the begin and end of each value in the text; one value is changed. A text
  * that is not JSON is repaired; one text in sixteen gets libFuzzer's byte mutations.
  */
+#include "runtime/base/array.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdio.h>
@@ -156,7 +157,7 @@ static void put_known(text *t, uint32_t *state) {
     enum { REFUSED = 9 };
     /* The last ones are not integers, not UTF-8 or nested too deeply, so they are rejected at
      * once. */
-    size_t count = sizeof known / sizeof known[0] - (fuzz_one_in(state, 8) ? 0 : REFUSED);
+    size_t count = TSR_COUNT(known) - (fuzz_one_in(state, 8) ? 0 : REFUSED);
     const char *piece = known[fuzz_random(state) % count];
     replace(t, pick(t, state), piece, strlen(piece));
 }

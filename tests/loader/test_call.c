@@ -2,6 +2,7 @@
  *
  * Calls and evaluation, compared with the same model in double precision.
  */
+#include "runtime/base/array.h"
 #include "runtime/data/array_file.h"
 #include "tests/loader/digits.h"
 
@@ -33,9 +34,9 @@ Test(call, any_number_of_rows) {
     digits_must(&d, digits_predict(&d.ctx, d.model, images, DIGITS_TEST_ROWS, all));
     digits_reference(d.model, images, DIGITS_TEST_ROWS, expected);
     /* 128 products of a few units each: the rounding error of f32 is below 1e-5. */
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(all); i++)
         cr_assert_float_eq((double)all[i], expected[i], 1e-5, "element %zu", i);
-    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(counts); i++) {
         size_t elements = counts[i] * DIGITS_CLASSES;
         for (size_t j = 0; j <= elements; j++) y[j] = 77;
         digits_must(&d, digits_predict(&d.ctx, d.model, images, counts[i], y));
@@ -118,7 +119,7 @@ Test(call, files_in_and_out) {
     cr_assert_eq(tsr_array_get_dtype(array), TSR_DTYPE_F32);
     cr_assert(tsr_shape_equal(tsr_array_get_shape(array),
                               &(tsr_shape){2, {DIGITS_TEST_ROWS, DIGITS_CLASSES}}));
-    digits_must(&d, tsr_array_read(&d.ctx, array, 0, sizeof file / sizeof file[0], file));
+    digits_must(&d, tsr_array_read(&d.ctx, array, 0, TSR_COUNT(file), file));
     tsr_array_close(&d.ctx, array);
     cr_assert_eq(memcmp(memory, file, sizeof file), 0);
     cr_assert_eq(digits_count_files(d.folder), 1);

@@ -3,6 +3,7 @@
  * The choice of a bundle's target for a CPU or GPU, and the messages about it.
  */
 #include "loader/match.h"
+#include "runtime/base/array.h"
 #include "runtime/cpu.h"
 
 #include <criterion/criterion.h>
@@ -138,7 +139,7 @@ Test(match, reasons) {
         {&left, "cpu:x86-64-v3", "cuda:sm_80", "this GPU could not load it"},
     };
     open_bundle(names);
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(rows); i++) {
         tsr_buffer text = {0};
         tsr_match match = *rows[i].match;
         match.target = index_of(rows[i].runs);
@@ -158,11 +159,11 @@ Test(match, leaving) {
     tsr_match match = {.target = index_of("cuda:sm_80"), .may_be_gpu = true, .may_be_cpu = true};
     tsr_match asked = {.target = match.target, .may_be_gpu = true};
     tsr_match cpu = {.target = index_of("cpu:x86-64-v2"), .may_be_cpu = true};
-    for (size_t i = 0; i < sizeof left / sizeof left[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(left); i++)
         cr_assert(tsr_match_may_leave(bundle, &match, left[i]) &&
                   !tsr_match_may_leave(bundle, &asked, left[i]) &&
                   !tsr_match_may_leave(bundle, &cpu, left[i]));
-    for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(kept); i++)
         cr_assert(!tsr_match_may_leave(bundle, &match, kept[i]));
 }
 
@@ -183,7 +184,7 @@ Test(match, numerics) {
         {"cpu:x86-64-v4-bf16", "native.2", "native+cpu:x86-64-v4-bf16.2"},
         {"cuda:sm_90a", "native.2", "native+cuda:sm_90a.2"}};
     tsr_arena names = {0};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(rows); i++)
         cr_assert_str_eq(tsr_match_numerics(rows[i][0], rows[i][1], &names), rows[i][2]);
     tsr_arena_finish(&names);
 }

@@ -3,6 +3,7 @@
  * Training through the library: callbacks, stopping, resuming, replaying, on one model and several.
  */
 #include "loader/model.h"
+#include "runtime/base/array.h"
 #include "runtime/data/shuffle.h"
 #include "runtime/store.h"
 #include "tests/loader/digits.h"
@@ -246,7 +247,7 @@ Test(train, a_state_of_another_v) {
     };
     tsr_train_options options = digits_training(&d, 5);
     digits_must(&d, try(&options)); /* the tensors have values */
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(rows); i++) {
         options.state_directory = digits_path(&d, rows[i].name);
         save_state(options.state_directory, &rows[i].position);
         size_t files = digits_count_files(options.state_directory);

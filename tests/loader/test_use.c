@@ -4,6 +4,7 @@
  * trainer: functions that change the model are refused, all others work, and the active run still
  * computes the same bits.
  */
+#include "runtime/base/array.h"
 #include "tessera/trainer.h"
 #include "tests/loader/digits.h"
 
@@ -334,7 +335,7 @@ static const row rows[] = {
     {"tsr_trainer_run", run_trainer, OF_A_TRAINER(TSR_OK, TSR_USAGE)},
     {"tsr_trainer_save", save, OF_A_TRAINER(TSR_OK, TSR_USAGE)},
 };
-enum { ROWS = sizeof rows / sizeof rows[0] };
+enum { ROWS = TSR_COUNT(rows) };
 
 /* ---- the contexts ---- */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/manifests/random_manifests.h"
 
+#include "runtime/base/array.h"
 #include "tests/base/random.h"
 
 #include <math.h>
@@ -443,7 +444,7 @@ static void append_control(maker *m, uint32_t kernel_count, tsr_program_entry *o
                           {TSR_OP_LAUNCH, kernel, 1 + below(m, 9), 2, 1, {SLICE, HOLDS}},
                           {TSR_OP_STOP, 0, 0, 1, 1, {HOLDS}},
                           {TSR_OP_PUT, below(m, 2), 0, 2, 0, {TO, SLICE}}};
-    append_steps(m, steps, sizeof steps / sizeof *steps, buffers, COUNT, out);
+    append_steps(m, steps, TSR_COUNT(steps), buffers, COUNT, out);
 }
 
 /* Appends an offload of a value to host memory and a prefetch to another buffer, with a launch
@@ -469,7 +470,7 @@ static void append_offload(maker *m, uint32_t kernel_count, tsr_program_entry *o
                           {TSR_OP_AWAIT, begin, 0, 0, 0, {0}},
                           {TSR_OP_PREFETCH, 0, 0, 2, 0, {BACK, KEPT}},
                           {TSR_OP_AWAIT, begin + 3, 0, 0, 0, {0}}};
-    append_steps(m, steps, sizeof steps / sizeof *steps, buffers, COUNT, out);
+    append_steps(m, steps, TSR_COUNT(steps), buffers, COUNT, out);
 }
 
 tsr_program random_program(uint64_t seed, uint32_t size, const tsr_config *config,

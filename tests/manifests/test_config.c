@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "manifests/config.h"
+#include "runtime/base/array.h"
 #include "runtime/base/buffer.h"
 #include "tests/base/random.h"
 #include "tests/base/sweep.h"
@@ -309,7 +310,7 @@ Test(config, versions_and_features) {
         {"\"portable\"", "\"fast\"", TSR_VERSION,
          "config: numerics: expected 'portable' or 'native', with '.2' or without, got 'fast'"},
     };
-    check_edits(edits, sizeof edits / sizeof edits[0]);
+    check_edits(edits, TSR_COUNT(edits));
 }
 
 Test(config, spelling_is_canonical) {
@@ -329,7 +330,7 @@ Test(config, spelling_is_canonical) {
         {"\"source\":\"step\"}],", "\"source\":\"step\"}],\"x\":1,", TSR_CORRUPT,
          "expected the canonical byte"},
     };
-    check_edits(edits, sizeof edits / sizeof edits[0]);
+    check_edits(edits, TSR_COUNT(edits));
 }
 
 Test(config, members_have_their_types_and_values) {
@@ -381,7 +382,7 @@ Test(config, members_have_their_types_and_values) {
          "entry 'train': batch: expected a multiple of the 3 virtual ranks, got 64"},
         {"\"virtualRanks\":1", "\"virtualRanks\":4", TSR_OK, NULL},
     };
-    check_edits(edits, sizeof edits / sizeof edits[0]);
+    check_edits(edits, TSR_COUNT(edits));
 }
 
 Test(config, random_streams_are_distinct) {
@@ -431,7 +432,7 @@ Test(config, initial_values_fit_their_dtype) {
     };
     tsr_arena arena = {0};
     tsr_config config = decode_example(&arena);
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(cases); i++) {
         tsr_ctx ctx = {0};
         config.tensors[2].init = TSR_INIT_CONSTANT;
         config.tensors[2].dtype = cases[i].dtype;
@@ -685,13 +686,13 @@ Test(config, the_program_digest_is_the_documented_one) {
     tsr_buffer_u64(&text, 1), tsr_buffer_append(&text, "w", 1);
     const uint64_t w[] = {TSR_ROLE_PARAM,   0,       0,       TSR_DTYPE_F32, 2, 64, 10,
                           TSR_INIT_UNIFORM, bits[0], bits[1], 305419896};
-    for (size_t i = 0; i < sizeof w / sizeof w[0]; i++) tsr_buffer_u64(&text, w[i]);
+    for (size_t i = 0; i < TSR_COUNT(w); i++) tsr_buffer_u64(&text, w[i]);
     tsr_buffer_u64(&text, 8), tsr_buffer_append(&text, "w.adam_m", 8);
     tsr_buffer_u64(&text, TSR_ROLE_STATE);
     tsr_buffer_u64(&text, 1), tsr_buffer_append(&text, "w", 1);
     tsr_buffer_u64(&text, 6), tsr_buffer_append(&text, "adam_m", 6);
     const uint64_t m[] = {TSR_DTYPE_F32, 2, 64, 10, TSR_INIT_CONSTANT, bits[2], 0, 0};
-    for (size_t i = 0; i < sizeof m / sizeof m[0]; i++) tsr_buffer_u64(&text, m[i]);
+    for (size_t i = 0; i < TSR_COUNT(m); i++) tsr_buffer_u64(&text, m[i]);
     tsr_digest expected = tsr_hash(text.bytes, text.size_bytes);
     cr_assert(tsr_digest_equal(&expected, &config.identity.program));
     tsr_buffer_finish(&text);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "manifests/deployment.h"
+#include "runtime/base/array.h"
 #include "runtime/base/io/json.h"
 #include "tests/manifests/random_manifests.h"
 
@@ -500,7 +501,7 @@ Test(deployment, damaged_pipelines_are_refused) {
     tsr_deployment_manifest read;
     size_t size;
     char *json = encode_pipelines(&arena, &size);
-    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(wrong); i++) {
         const char *text = changed(json, wrong[i].from, wrong[i].to, &arena);
         cr_assert_eq(tsr_deployment_decode(&ctx, text, strlen(text), &arena, &read).code,
                      TSR_CORRUPT, "%s", wrong[i].to);
@@ -516,7 +517,7 @@ Test(deployment, damaged_manifests_are_refused) {
     tsr_deployment_manifest read;
     size_t size;
     char *json = encode_example(&arena, &size);
-    for (size_t i = 0; i < sizeof damaged / sizeof damaged[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(damaged); i++) {
         const char *wrong = changed(json, damaged[i].from, damaged[i].to, &arena);
         tsr_code code = tsr_deployment_decode(&ctx, wrong, strlen(wrong), &arena, &read).code;
         cr_assert_eq(code, damaged[i].code, "%s: %s", damaged[i].to, ctx.error.text);

@@ -4,6 +4,7 @@
  * refused.
  */
 #include "manifests/fatbin.h"
+#include "runtime/base/array.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -112,7 +113,7 @@ Test(fatbin, match) {
         int image; /* -1: no image */
     } rows[] = {{90, 0}, {80, 2}, {86, 2}, {89, 2}, {100, 3}, {120, 3}, {75, -1}};
     const tsr_fatbin fatbin = {kernels, 2, images, 4}, text = {kernels, 2, images + 1, 1};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(rows); i++)
         cr_assert(tsr_fatbin_match(&fatbin, rows[i].capability) ==
                       (rows[i].image < 0 ? NULL : &images[rows[i].image]),
                   "%u", rows[i].capability);
@@ -194,7 +195,7 @@ Test(fatbin, resident) {
         uint32_t threads, registers, shared, blocks;
     } rows[] = {{256, 58, 114800, 2},  {128, 24, 0, 16},     {256, 104, 204928, 1},
                 {384, 168, 229472, 1}, {128, 40, 16384, 12}, {128, 79, 0, 6}};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(rows); i++) {
         const tsr_fatbin_kernel kernel = {.threads = rows[i].threads,
                                           .registers = rows[i].registers,
                                           .shared_bytes = rows[i].shared};

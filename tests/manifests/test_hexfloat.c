@@ -3,6 +3,7 @@
  * The reference is the C library: printf("%a") writes, strtod reads.
  */
 #include "manifests/hexfloat.h"
+#include "runtime/base/array.h"
 #include "tests/base/random.h"
 
 #include <criterion/criterion.h>
@@ -26,7 +27,7 @@ static void check(double value) {
 Test(hexfloat, equals_printf) {
     static const double values[] = {0.0,     -0.0,        1.0,       -1.5,         0.1, DBL_MAX,
                                     DBL_MIN, DBL_EPSILON, 0x1p-1074, -0x1.8p-1073, 2e-3};
-    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) check(values[i]);
+    for (size_t i = 0; i < TSR_COUNT(values); i++) check(values[i]);
     uint64_t seed = 3;
     for (int i = 0; i < 200000; i++) {
         double value;
@@ -46,7 +47,7 @@ Test(hexfloat, one_spelling_only) {
         "0x1.8",     "0x1.8p",    "0x1.8p+",   "0x1.Ap+1",  "0x1.a0p+1",    "0x1.00000000000001p+0",
         "nan",       "inf",       "-inf",      "--0x1p+0",  "0x0.8p-1022x", "0x1p+0000000000001",
         "0x0p+0\n",  "0x1p+99999"};
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(bad); i++) {
         double value = 7;
         cr_assert_not(tsr_hexfloat_parse(bad[i], &value), "%s", bad[i]);
         cr_assert_eq(value, 7, "written only on success");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "manifests/program.h"
+#include "runtime/base/array.h"
 #include "tests/base/random.h"
 #include "tests/manifests/random_manifests.h"
 #include "tests/manifests/refused.h"
@@ -289,7 +290,7 @@ Test(program, hostile_counts_take_no_memory) {
     char *bytes = malloc(size);
     static const uint32_t counts[] = {UINT32_MAX, 1u << 31, (1u << 20) + 1, 1u << 20, 100000, 1000};
     for (size_t at = 8; at + 4 <= size; at++)
-        for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        for (size_t i = 0; i < TSR_COUNT(counts); i++) {
             tsr_ctx ctx = {0};
             tsr_arena small = {0};
             tsr_program program;

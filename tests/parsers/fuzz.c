@@ -9,6 +9,7 @@
  * A parser returns a result for any bytes; an accepted input must be the same after it was written
  * and read again.
  */
+#include "runtime/base/array.h"
 #include "runtime/data/array_file.h"
 #include "runtime/record/record.h"
 
@@ -144,7 +145,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
         const char *argument = (*argv)[i];
         if (strncmp(argument, "-seeds=", 7) == 0) seeds = argument + 7;
         if (strncmp(argument, "-parser=", 8) != 0) continue;
-        for (size_t p = 0; p < sizeof parsers / sizeof parsers[0]; p++)
+        for (size_t p = 0; p < TSR_COUNT(parsers); p++)
             if (strcmp(argument + 8, parsers[p].name) == 0) chosen = &parsers[p];
     }
     require(chosen != NULL, "-parser= names none of the parsers");

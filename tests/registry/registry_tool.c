@@ -8,6 +8,7 @@
  *     of the weights determines all but the first CHANGED_MIB, which the kernels' seed determines
  */
 #include "bundle/bundle.h"
+#include "runtime/base/array.h"
 #include "runtime/base/io/io.h"
 #include "tools/aot/remote.h"
 
@@ -192,7 +193,7 @@ static tsr_result run(tsr_ctx *ctx, int argc, char **argv) {
         return make(ctx, argv[2], numbers);
     }
     if (argc == 4 && strcmp(verb, "faults") == 0) return faults(ctx, argv[2], argv[3]);
-    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(commands); i++)
         if (strcmp(commands[i].name, verb) == 0) return commands[i].run(ctx, argc - 2, argv + 2);
     FAIL(ctx, TSR_USAGE, "push FILE REF | pull REF -o OUT | make PATH MIB SEED CHANGED SEED");
 }

@@ -3,6 +3,7 @@
  * References, and the rules for the registry's own origin.
  */
 #include "registry/http.h"
+#include "runtime/base/array.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -72,7 +73,7 @@ Test(reference, refused) {
                                         "example.org/a#b",
                                         "example.org/../a",
                                         "example.org/a%2fb"};
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(texts); i++) {
         tsr_ctx ctx = {0};
         tsr_reference reference;
         tsr_result result = tsr_reference_parse(&ctx, texts[i], &reference);

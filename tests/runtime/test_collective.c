@@ -4,6 +4,7 @@
  * that sums are exact and can be compared with a plain sum. The number of bytes sent between the
  * ranks is that of a ring.
  */
+#include "runtime/base/array.h"
 #include "runtime/exec/executor.h"
 #include "tests/transport/ranks.h"
 
@@ -84,7 +85,7 @@ static tsr_program_command commands[] = {
 };
 static tsr_program_entry program_entries[] = {{.name = "train",
                                                .buffer_count = BUFFERS,
-                                               .command_count = sizeof commands / sizeof *commands,
+                                               .command_count = TSR_COUNT(commands),
                                                .buffers = buffers,
                                                .commands = commands}};
 static const char *names[] = {"fill", "add"};

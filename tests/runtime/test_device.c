@@ -3,6 +3,7 @@
  * Runs the suite for every device, and tests the CUDA device with a driver that fails.
  */
 #include "manifests/fatbin.h"
+#include "runtime/base/array.h"
 #include "runtime/base/trace/trace.h"
 #include "runtime/device/cuda_driver.h"
 #include "runtime/device/cuda_ptx.h"
@@ -109,7 +110,7 @@ Test(device, an_error_in_a_region_names_it) {
     tsr_program_entry entries[2];
     tsr_program_command commands[5];
     const tsr_program program = make_region(entries, commands);
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(rows); i++) {
         bench b = {0};
         tsr_executor *executor = NULL;
         bench_open_fake();
@@ -171,7 +172,7 @@ Test(device, one_by_one_names_the_command) {
         TSR_OK);
     cr_assert_eq(fake->captures, 0);
     train(&b, executor, 3, losses);
-    expect_named(&b, executor, TOY_TRAIN, 4, rows, sizeof rows / sizeof *rows);
+    expect_named(&b, executor, TOY_TRAIN, 4, rows, TSR_COUNT(rows));
     tsr_executor_destroy(executor);
     bench_close(&b);
     bench_expect_nothing_open("at the end");
@@ -188,7 +189,7 @@ Test(device, one_by_one_names_what_copies_beside) {
     offloaded_make(&p);
     cr_assert_eq(tsr_executor_create(&b.ctx, &p.config, &p.program, b.device, NULL, &executor).code,
                  TSR_OK, "%s", b.ctx.error.text);
-    expect_named(&b, executor, 0, 0, rows, sizeof rows / sizeof *rows);
+    expect_named(&b, executor, 0, 0, rows, TSR_COUNT(rows));
     tsr_executor_destroy(executor);
     bench_close(&b);
     bench_expect_nothing_open("at the end");
@@ -241,7 +242,7 @@ Test(device, copies_beside_are_traced) {
     cr_assert(written && fread(text, 1, sizeof text - 1, written) > 0);
     fclose(written);
     unlink(path);
-    for (size_t i = 0; i < sizeof shown / sizeof *shown; i++)
+    for (size_t i = 0; i < TSR_COUNT(shown); i++)
         cr_assert(strstr(text, shown[i]), "no %s in %s", shown[i], text);
     tsr_executor_destroy(executor);
     tsr_trace_destroy(trace);
@@ -335,7 +336,7 @@ static tsr_result live(bench *b, const tsr_device_options *options) {
 static void expect_memory_told(const bench *b, const char *symbol) {
     static const char *const before[] = {"cuInit", "cuDriver", "cuDevice"};
     bool knows_free = true;
-    for (size_t i = 0; i < sizeof before / sizeof before[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(before); i++)
         knows_free = knows_free && strncmp(symbol, before[i], strlen(before[i])) != 0;
     cr_assert(strstr(b->ctx.error.text, bench_planned), "%s: %s", symbol, b->ctx.error.text);
     cr_assert(!knows_free ||
@@ -362,9 +363,9 @@ Test(device, each_call_fails) {
     tsr_device_options options = bench_cuda_options(&b);
     unsigned failed = 0;
     bench_open_fake();
-    for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(symbols); i++) {
         bool ends = false;
-        for (size_t k = 0; k < sizeof enders / sizeof enders[0]; k++)
+        for (size_t k = 0; k < TSR_COUNT(enders); k++)
             ends = ends || strcmp(symbols[i], enders[k]) == 0;
         if (ends) continue;
         for (unsigned at = 1;; at++) {

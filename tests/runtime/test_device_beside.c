@@ -3,6 +3,7 @@
  * Work of devices with their own memory that is concurrent with runs: reading and keeping tensors,
  * and hashing chunks of files on a GPU.
  */
+#include "runtime/base/array.h"
 #include "runtime/device/cuda_driver.h"
 #include "runtime/device/cuda_ptx.h"
 #include "runtime/exec/executor.h"
@@ -121,7 +122,7 @@ Test(device_beside, what_is_kept_stays) {
     cr_assert_eq(tsr_executor_ready_keeping(&b.ctx, run_by, &keeps).code, TSR_OK);
     cr_assert(keeps);
     tsr_executor_set_guard(run_by, never, "a guard was asked");
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(rows); i++) {
         char now[2][16];
         const void *bytes = NULL;
         cr_assert_eq(tsr_executor_keep(&b.ctx, run_by).code, TSR_OK, "%s", b.ctx.error.text);
@@ -232,7 +233,7 @@ Test(device_beside, readers_do_not_wait_for_a_run_that_failed) {
                 {"cuMemcpyDtoDAsync_v2", 1, true}, {"cuEventRecordWithFlags", 1, true},
                 {"cuStreamWaitEvent", 1, true},    {"cuGraphLaunch", 2, false},
                 {"cuStreamSynchronize", 1, false}};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(rows); i++) {
         late l = {.begun = false};
         open_late(&l);
         fake->fail = rows[i].call;
@@ -407,7 +408,7 @@ Test(device_beside, hashes_by_machine_code) {
     bench b = {.device = NULL};
     bench_open_fake();
     tsr_device_options options = bench_cuda_options(&b);
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(rows); i++) {
         bool has = rows[i].arch && has_code(rows[i].arch);
         fake->major = rows[i].major;
         fake->minor = rows[i].minor;

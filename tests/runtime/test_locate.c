@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/base/array.h"
 #include "runtime/record/locate.h"
 
 #include <criterion/criterion.h>
@@ -16,7 +17,7 @@ static tsr_tensor make(tsr_dtype dtype, uint64_t count) {
 static const tsr_dtype dtypes[] = {TSR_DTYPE_F64, TSR_DTYPE_F32, TSR_DTYPE_BF16,
                                    TSR_DTYPE_F16, TSR_DTYPE_I64, TSR_DTYPE_I32,
                                    TSR_DTYPE_I8,  TSR_DTYPE_UI8, TSR_DTYPE_I1};
-enum { DTYPES = sizeof dtypes / sizeof dtypes[0] };
+enum { DTYPES = TSR_COUNT(dtypes) };
 
 /* Changes every element of tensors of every length and type, by the highest or the lowest bit. */
 Test(locate, one_element) {

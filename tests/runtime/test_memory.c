@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/base/array.h"
 #include "runtime/exec/memory.h"
 
 #include <criterion/criterion.h>
@@ -47,7 +48,7 @@ Test(memory, measures_what_was_written_of_a_workspace) {
     tsr_workspace_use use = tsr_memory_measure(workspace, sizeof workspace);
     cr_assert_eq(use.planned_bytes, sizeof workspace);
     cr_assert_eq(use.reached_bytes + use.written_bytes, 0);
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(rows); i++) {
         tsr_memory_mark(workspace, sizeof workspace);
         workspace[rows[i].at] = 0;
         use = tsr_memory_measure(workspace, sizeof workspace);

@@ -3,6 +3,7 @@
  * Values that are offloaded to host memory while other commands run: their plan, and a failure
  * handler that also offloads values, which must not overwrite those of the failed entry.
  */
+#include "runtime/base/array.h"
 #include "runtime/exec/executor.h"
 #include "tests/runtime/offloaded_program.h"
 
@@ -70,21 +71,20 @@ static tsr_program_command train_commands[] = {{TSR_OP_LAUNCH, K_MAKE, COUNT, 0,
                                                {TSR_OP_AWAIT, 6, 0, 0, 0, 0, a, ""},
                                                {TSR_OP_LAUNCH, K_GIVE, COUNT, 0, 2, 1, give, ""}};
 static tsr_program_region region = {"stage", TSR_REGION_REPLAY, 1 + MEND};
-static tsr_program_entry program_entries[ENTRIES] = {
-    {.name = "mend",
-     .workspace_bytes = 2 * ROUNDED,
-     .buffer_count = Y,
-     .command_count = sizeof mend_commands / sizeof *mend_commands,
-     .buffers = buffers,
-     .commands = mend_commands},
-    {.name = "train",
-     .workspace_bytes = 2 * ROUNDED,
-     .buffer_count = BUFFERS,
-     .command_count = sizeof train_commands / sizeof *train_commands,
-     .buffers = buffers,
-     .commands = train_commands,
-     .region_count = 1,
-     .regions = &region}};
+static tsr_program_entry program_entries[ENTRIES] = {{.name = "mend",
+                                                      .workspace_bytes = 2 * ROUNDED,
+                                                      .buffer_count = Y,
+                                                      .command_count = TSR_COUNT(mend_commands),
+                                                      .buffers = buffers,
+                                                      .commands = mend_commands},
+                                                     {.name = "train",
+                                                      .workspace_bytes = 2 * ROUNDED,
+                                                      .buffer_count = BUFFERS,
+                                                      .command_count = TSR_COUNT(train_commands),
+                                                      .buffers = buffers,
+                                                      .commands = train_commands,
+                                                      .region_count = 1,
+                                                      .regions = &region}};
 static const char *names[] = {"make", "shake", "give", "spoil"};
 static const tsr_kernel_fn kernels[] = {make_kernel, shake_kernel, give_kernel, spoil_kernel};
 static const tsr_program program = {KERNELS, ENTRIES, names, program_entries};

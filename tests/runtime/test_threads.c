@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/base/array.h"
 #include "runtime/threads.h"
 
 #include <criterion/criterion.h>
@@ -32,8 +33,8 @@ Test(threads, every_program_runs_once) {
     for (unsigned count = 1; count <= 9; count += 2) {
         tsr_threads *threads = open_pool(count);
         cr_assert_eq(tsr_threads_get_count(threads), count);
-        for (size_t g = 0; g < sizeof grids / sizeof grids[0]; g++)
-            for (size_t c = 0; c < sizeof costs / sizeof costs[0]; c++) {
+        for (size_t g = 0; g < TSR_COUNT(grids); g++)
+            for (size_t c = 0; c < TSR_COUNT(costs); c++) {
                 uint32_t *visits = calloc(grids[g], sizeof *visits);
                 void *buffers[] = {visits};
                 tsr_fault fault;

@@ -2,6 +2,7 @@
  *
  * Executor and training loop on the toy program, with the real state store and data sets.
  */
+#include "runtime/base/array.h"
 #include "runtime/base/io/io.h"
 #include "runtime/data/array_file.h"
 #include "runtime/initialize.h"
@@ -247,7 +248,7 @@ Test(train, not_finite_in_any_float) {
     static const char *const expected[] = {
         "tensor 'a' has inf at element 1", "tensor 'b' has -inf at element 1",
         "tensor 'c' has nan at element 1", "tensor 'd' has inf at element 1", NULL};
-    for (size_t i = 0; i < sizeof tensors / sizeof tensors[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(tensors); i++) {
         bench b;
         begin(&b, NULL, 0, false);
         b.job.state = &tensors[i];

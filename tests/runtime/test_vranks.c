@@ -3,6 +3,7 @@
  * Folding the leaves of each rank, then the ranks, gives the same bits as adding neighbours level
  * by level.
  */
+#include "runtime/base/array.h"
 #include "runtime/exec/vranks.h"
 
 #include <criterion/criterion.h>
@@ -116,7 +117,7 @@ Test(vranks, turns_are_the_upper_part_of_the_tree) {
 
 Test(vranks, few_slots_are_needed) {
     const uint32_t expected[][2] = {{1, 1}, {2, 1}, {4, 2}, {8, 3}, {64, 6}, {4096, 12}};
-    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+    for (size_t i = 0; i < TSR_COUNT(expected); i++) {
         tsr_ctx ctx = {0};
         tsr_vranks of;
         cr_assert_eq(tsr_vranks_share(&ctx, expected[i][0], 0, 1, &of).code, TSR_OK);

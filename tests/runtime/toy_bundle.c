@@ -7,6 +7,7 @@
  */
 #include "bundle/bundle.h"
 #include "manifests/fatbin.h"
+#include "runtime/base/array.h"
 #include "tests/runtime/toy.h"
 
 #include <stdio.h>
@@ -44,7 +45,7 @@ static tsr_program make_offloaded(void) {
     train->buffers = buffers;
     train->buffer_count = BUFFERS;
     train->commands = commands;
-    train->command_count = sizeof commands / sizeof *commands;
+    train->command_count = TSR_COUNT(commands);
     program.entries = entries;
     return program;
 }

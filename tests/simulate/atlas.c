@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/simulate/atlas.h"
 
+#include "runtime/base/array.h"
 #include "runtime/state/names.h"
 #include "tests/store/fault_state.h"
 
@@ -232,7 +233,7 @@ static void happen(void *user, uint64_t number) {
 
 static uint32_t draw_ranks(sim_dice *dice) {
     static const uint32_t counts[] = {2, 2, 2, 3, 3, 4, 4, 5, 7, 8, 8, 12, 16, 24, 33, 64};
-    return counts[sim_below(dice, sizeof counts / sizeof counts[0])];
+    return counts[sim_below(dice, TSR_COUNT(counts))];
 }
 
 void sim_atlas_draw(sim_atlas *atlas, sim_job *job, uint32_t ranks) {

@@ -6,6 +6,7 @@
  */
 #include "tests/simulate/job.h"
 
+#include "runtime/base/array.h"
 #include "runtime/commit/coordinator.h"
 #include "runtime/commit/rank.h"
 #include "runtime/store/read.h"
@@ -26,8 +27,7 @@ static sim_copy *find_copy(sim_job *job, uint64_t generation, uint64_t epoch) {
         if (job->copies[i].generation == generation && job->copies[i].epoch == epoch)
             return &job->copies[i];
     if (job->copy_count == job->copy_capacity) {
-        job->copy_capacity = job->copy_capacity ? 2 * job->copy_capacity : 64;
-        job->copies = realloc(job->copies, job->copy_capacity * sizeof *job->copies);
+        job->copies = tsr_grow(job->copies, &job->copy_capacity, 64, sizeof *job->copies);
         if (!job->copies) abort();
     }
     sim_copy *copy = &job->copies[job->copy_count++];

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/base/array.h"
 #include "runtime/commit/mutants.h"
 #include "tests/simulate/mutant.h"
 
@@ -15,7 +16,7 @@ bool sim_mutant_choose(const char *name) {
 #include "runtime/commit/mutants.def"
 #undef X
     };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(rows); i++)
         if (strcmp(rows[i].name, name) == 0) {
             tsr_mutant_active = rows[i].mutant;
             return true;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/base/array.h"
 #include "tests/store/fault_state.h"
 
 #include <errno.h>
@@ -30,9 +31,8 @@ void fault_copy(fault_bytes *to, const fault_bytes *from) {
 
 static int new_node(fault_io *disk, bool is_dir) {
     if (disk->node_count == disk->node_capacity) {
-        disk->node_capacity = disk->node_capacity ? 2 * disk->node_capacity : 64;
         disk->nodes =
-            fault_checked(realloc(disk->nodes, disk->node_capacity * sizeof *disk->nodes));
+            fault_checked(tsr_grow(disk->nodes, &disk->node_capacity, 64, sizeof *disk->nodes));
     }
     disk->nodes[disk->node_count] = (fault_node){.is_dir = is_dir};
     return (int)disk->node_count++;
@@ -40,9 +40,8 @@ static int new_node(fault_io *disk, bool is_dir) {
 
 static void add_entry(fault_node *dir, const char *name, int target) {
     if (dir->entry_count == dir->entry_capacity) {
-        dir->entry_capacity = dir->entry_capacity ? 2 * dir->entry_capacity : 16;
         dir->entries =
-            fault_checked(realloc(dir->entries, dir->entry_capacity * sizeof *dir->entries));
+            fault_checked(tsr_grow(dir->entries, &dir->entry_capacity, 16, sizeof *dir->entries));
     }
     fault_entry *e = &dir->entries[dir->entry_count++];
     *e = (fault_entry){.node = target, .live = true};

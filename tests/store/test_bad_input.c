@@ -3,6 +3,7 @@
  * Directories and disks in bad states: each gets its message and its code, no generation is lost,
  * and no generation is skipped silently.
  */
+#include "runtime/base/array.h"
 #include "tests/base/sweep.h"
 #include "tests/store/fixture.h"
 
@@ -215,7 +216,7 @@ Test(bad_input, many_stray_files_cost_time_and_memory_in_proportion) {
         const char *format;
         size_t bytes_each; /* bytes of memory per name during the opening */
     } rows[] = {{"stray-%u", 0}, {"TEMP.1.7.%u", 0}, {"EPOCH.%u", 0}, {"999999999-%u", 400}};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(rows); i++) {
         bench *b = with_generations(2);
         under = b->ctx.io;
         under_list = under->list;

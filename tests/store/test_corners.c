@@ -3,6 +3,7 @@
  * Corners of the protocol that lives under faults do not reach: names and numbers at their limits,
  * foreign files, messages that come at the wrong time.
  */
+#include "runtime/base/array.h"
 #include "runtime/commit/coordinator.h"
 #include "tests/store/fixture.h"
 
@@ -380,7 +381,7 @@ Test(corners, no_permission_while_older_ones_are_counted) {
 
 static const char *const harmed[] = {"/s/gen/1-5/segment.0", "/s/MANIFEST.5.1",
                                      "/s/gen/1-4/segment.0", "/s/MANIFEST.4.1"};
-enum { HARMED = sizeof harmed / sizeof harmed[0], OPERATIONS_MAX = 400 };
+enum { HARMED = TSR_COUNT(harmed), OPERATIONS_MAX = 400 };
 
 /* A file is damaged, and the directory cannot be listed again: no damage is reported, and no run
  * resumes. */

@@ -4,6 +4,7 @@
  * from a crash, a paused writer that wakes up. For single faults, pairs and crash states see
  * tests/store/proof.
  */
+#include "runtime/base/array.h"
 #include "tests/base/sweep.h"
 #include "tests/store/fault_io.h"
 #include "tests/store/model.h"
@@ -199,7 +200,7 @@ Test(store_faults, direct_refused) {
  * directly. */
 Test(store_faults, direct_errors_kill_the_save) {
     const int errors[] = {EINVAL, EOPNOTSUPP, EIO, ENOSPC, EDQUOT};
-    for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(errors); i++) {
         start from = start_settled();
         cr_assert_gt(fault_io_direct_count(from.disk), 0);
         model *m = malloc(sizeof *m);

@@ -2,6 +2,7 @@
  *
  * Which states a store goes on from: those of its program.
  */
+#include "runtime/base/array.h"
 #include "tests/store/fixture.h"
 
 /* A state is matched by the program where both sides know it, and otherwise by the bundle. */
@@ -48,7 +49,7 @@ Test(store_program, matched_by_program_or_bundle) {
         {{"a", "p", "0.1"}, {"b", NULL, NULL}, "belongs to bundle", NULL},
         {{"a", NULL, NULL}, {"b", NULL, NULL}, "belongs to bundle", NULL},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(cases); i++) {
         bench *b = begin();
         save_of(b, &cases[i].wrote);
         tsr_result result = open_of(b, &cases[i].opens, "; do this");

@@ -4,6 +4,7 @@
  * its own part, for any number of ranks that wrote the generation; messages are lost, repeated and
  * reordered; one rank fails. The ranks share one file system here, and each has the whole state.
  */
+#include "runtime/base/array.h"
 #include "runtime/commit/coordinator.h"
 #include "runtime/commit/rank.h"
 #include "runtime/store/read.h"
@@ -247,7 +248,7 @@ static void must_have(cluster *home, uint64_t step) {
 }
 
 static const uint32_t sizes[] = {1, 2, 3, 8};
-enum { SIZES = sizeof sizes / sizeof sizes[0] };
+enum { SIZES = TSR_COUNT(sizes) };
 
 /* Segments of different writers do not mix, and together they contain the state. */
 static void check_segments(const cluster *home) {

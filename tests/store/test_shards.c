@@ -4,6 +4,7 @@
  * recovered by any other number. A rank dies, or one of its file operations fails, at each
  * operation in turn.
  */
+#include "runtime/base/array.h"
 #include "runtime/base/io/io.h"
 #include "runtime/store/reshard.h"
 #include "runtime/transport/shared.h"
@@ -351,7 +352,7 @@ static void check_any(uint32_t parts_of_odd, uint32_t parts_of_even) {
     static const uint32_t counts[] = {3, 1, 8, 2, 4, 1, 2, 8, 3};
     bench b = begin();
     uint64_t step = 0;
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++, step++) {
+    for (size_t i = 0; i < TSR_COUNT(counts); i++, step++) {
         job j = make_job(&b, counts[i], 1);
         j.big = true;
         j.parts = i % 2 ? parts_of_odd : parts_of_even;

@@ -2,6 +2,7 @@
  *
  * The promises of the state store to its callers, on the in-memory file system.
  */
+#include "runtime/base/array.h"
 #include "tests/store/fixture.h"
 
 #include <errno.h>
@@ -446,7 +447,7 @@ Test(store, tensors_that_cannot_be_stored) {
         {{{"a", TSR_DTYPE_F32, {1, {2}}, x}, {"b", TSR_DTYPE_F32, {2, {1u << 30, 1u << 30}}, x}},
          "at tensor 'b'"},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(rows); i++) {
         must_open(b);
         must_fail(b, tsr_store_reserve(&b->ctx, b->store, rows[i].tensors, 2), TSR_USAGE,
                   rows[i].text);

@@ -37,6 +37,14 @@ expect() {
     fi
 }
 
+# holds WHAT COMMAND…: the command, which checks the output of an earlier command, must succeed.
+holds() {
+    local what=$1
+    shift
+    checks=$((checks + 1))
+    "$@" || fail "$what"
+}
+
 # check WHAT COMMAND…: the command must succeed.
 check() {
     local what=$1

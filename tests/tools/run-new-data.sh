@@ -28,9 +28,8 @@ wait_for_step() { # FILE STEP
 }
 # same_end WHAT DIR: the last state and its position are those of the undisturbed run.
 same_end() {
-    checks=$((checks + 1))
-    [ "$(state_of .out)" = "$expected" ] || fail "$1: other bits than the undisturbed run"
-    [ "$(position_of "$2")" = "$position" ] || fail "$1: the position is '$(position_of "$2")'; expected '$position'"
+    holds "$1: the bits of the undisturbed run" [ "$(state_of .out)" = "$expected" ]
+    holds "$1: the position is '$(position_of "$2")'; expected '$position'" [ "$(position_of "$2")" = "$position" ]
 }
 # afterwards WHAT DIR COMMAND…: the command continues without the flag, and only with the new data.
 afterwards() {
@@ -42,11 +41,10 @@ afterwards() {
 refuse_old() {
     local what=$1 dir=$2 code=0
     shift 2
-    checks=$((checks + 1))
     "$@" "${DATA[@]}" --steps $((STEPS + 2)) --state-dir "$dir" >.out 2>.err </dev/null || code=$?
-    [ $code -eq 12 ] || fail "$what: the old data: exit code $code; expected 12"
-    grep -Eq 'error: (rank [0-9]: )?the data has 1438 rows with digest [0-9a-f]{16}; the state was trained with 1400 rows with digest [0-9a-f]{16}' .err ||
-        fail "$what: the old data is refused with other words"
+    holds "$what: the old data: exit code $code; expected 12" [ $code -eq 12 ]
+    holds "$what: the words that refuse the old data" \
+        grep -Eq 'error: (rank [0-9]: )?the data has 1438 rows with digest [0-9a-f]{16}; the state was trained with 1400 rows with digest [0-9a-f]{16}' .err
 }
 
 # Three generations of the old data; the first is not at the end of an epoch.
@@ -55,14 +53,15 @@ cp -a S U
 expect "undisturbed" 0 '^state' train "${NEW[@]}" --steps $STEPS --state-dir U --new-data
 expected=$(state_of .out)
 position=$(position_of U)
-checks=$((checks + 1))
-[[ $position == "seed 0 step $STEPS sample $((STEPS * 64)) virtual 4 shuffle 1 base 2 base_sample 1920 rows 1400 data "* ]] || fail "the position: $position"
+# begins TEXT PREFIX
+begins() { [[ $1 == "$2"* ]]; }
+holds "the position: $position" begins "$position" "seed 0 step $STEPS sample $((STEPS * 64)) virtual 4 shuffle 1 base 2 base_sample 1920 rows 1400 data "
 expect "and on" 0 '^state' train "${NEW[@]}" --steps $((STEPS + 1)) --state-dir U
 next=$(state_of .out)
 cp -a S U1
 expect "undisturbed, from the first generation" 0 '^state' train "${NEW[@]}" --steps $STEPS --state-dir U1 --new-data --resume 1
 expected_first=$(state_of .out)
-[ "$expected_first" != "$expected" ] || fail "the epoch of new data begins elsewhere"
+holds "the epoch of new data begins elsewhere" [ "$expected_first" != "$expected" ]
 
 # killed WHAT DIR SAVE_EVERY "STEP…" FLAG…: ranks are killed after these steps; all start again. On a busy machine a run may end before a kill reaches
 # it; it is then repeated.
@@ -78,42 +77,38 @@ killed() {
             pid=$(pgrep -P $launcher | sed -n "$((++number % 2 + 1))p")
             [ -z "$pid" ] || kill -KILL "$pid"
         done
-        if ! wait $launcher; then fail "$what: the run failed"; fi
+        holds "$what: the run succeeds" wait $launcher
         ! grep -q 'all ranks start again' .err || break
     done
-    checks=$((checks + 1))
-    grep -q 'all ranks start again' .err || fail "$what: no rank was killed"
+    holds "$what: a rank was killed" grep -q 'all ranks start again' .err
 }
 told() { grep -c 'warning: new data: 1400 rows; the state was trained with 1438. Epoch 2 begins' .err; }
 for ranks in 2 3; do
     killed "$ranks ranks, before a save of the new data" K 10000 "100 300" --ranks $ranks
     same_end "$ranks ranks, before a save of the new data" K
-    checks=$((checks + 1))
-    [ "$(told)" -eq "$((1 + $(grep -c 'all ranks start again' .err)))" ] || fail "each attempt tells of the new data"
+    holds "each attempt tells of the new data" [ "$(told)" -eq "$((1 + $(grep -c 'all ranks start again' .err)))" ]
     killed "$ranks ranks, between saves" K 20 "100 400 800" --ranks $ranks
     same_end "$ranks ranks, between saves" K
-    checks=$((checks + 1))
-    if [ "$(told)" -eq 0 ] || [ "$(told)" -ne "$(grep -c 'new data: ' .err)" ]; then fail "$ranks ranks: one epoch of new data begins"; fi
-    grep -q 'there is no new data' .err && fail "a restart warns of the data that it goes on with"
+    holds "$ranks ranks: an epoch of new data begins" [ "$(told)" -ne 0 ]
+    holds "$ranks ranks: no other begins" [ "$(told)" -eq "$(grep -c 'new data: ' .err)" ]
+    holds "a restart does not warn of the data that it goes on with" [ "$(grep -c 'there is no new data' .err)" -eq 0 ]
     afterwards "$ranks ranks" K train --ranks $ranks
 done
 killed "from the first generation" K 10000 "100 300" --ranks 2 --resume 1
-checks=$((checks + 1))
-[ "$(state_of .out)" = "$expected_first" ] || fail "from the first generation: other bits than the undisturbed run"
+holds "from the first generation: the bits of the undisturbed run" [ "$(state_of .out)" = "$expected_first" ]
 killed "from the first generation, between saves" K 20 "100 300" --ranks 2 --resume 1
-checks=$((checks + 1))
-[ "$(state_of .out)" = "$expected_first" ] || fail "from the first generation, between saves: other bits than the undisturbed run"
+holds "from the first generation, between saves: the bits of the undisturbed run" [ "$(state_of .out)" = "$expected_first" ]
 
 # Each rank draws its samples by its own position: all positions are equal, at the beginning and at the end.
 one_position() { # WHAT DIR COUNT
     local rank
-    checks=$((checks + 1))
-    for ((rank = 0; rank < $3; rank++)); do
-        cmp -s "p.$rank" p.0 || fail "$1: rank $rank is at '$(cat "p.$rank")'; rank 0 at '$(cat p.0)'"
+    for ((rank = 1; rank < $3; rank++)); do
+        holds "$1: rank $rank is at '$(cat "p.$rank")'; rank 0 at '$(cat p.0)'" cmp -s "p.$rank" p.0
     done
-    [ "$(tail -n 1 p.0)" = "$position" ] || fail "$1: the position is '$(tail -n 1 p.0)'; expected '$position'"
-    [[ $(head -n 1 p.0) == "seed 0 step 30 sample 1920 virtual 4 shuffle 1 base 2 base_sample 1920 rows 1400 data "* ]] || fail "$1: it begins at $(head -n 1 p.0)"
-    [ "$(position_of "$2")" = "$position" ] || fail "$1: saved is '$(position_of "$2")'"
+    holds "$1: the position is '$(tail -n 1 p.0)'; expected '$position'" [ "$(tail -n 1 p.0)" = "$position" ]
+    holds "$1: it begins at $(head -n 1 p.0)" \
+        begins "$(head -n 1 p.0)" "seed 0 step 30 sample 1920 virtual 4 shuffle 1 base 2 base_sample 1920 rows 1400 data "
+    holds "$1: saved is '$(position_of "$2")'" [ "$(position_of "$2")" = "$position" ]
 }
 positions() { "$POSITIONS" ranks.tsb images.u8 labels.i64 "$STEPS" "$@"; }
 rm -rf P && cp -a S P
@@ -140,13 +135,18 @@ for every in 1000000 20; do
         launcher=$!
         wait_for_step m.jsonl 110
         kill -KILL "$(pgrep -P $launcher | tail -n 1)"
-        checks=$((checks + 1))
-        wait $launcher && fail "a job ended well though a rank was killed"
+        code=0
+        wait $launcher || code=$?
+        holds "a job ends badly when a rank is killed" [ $code -ne 0 ]
         step=$("$RUN" ls M | grep -o 'step [0-9]*' | sort -k2 -n | tail -n 1 | tr -dc 0-9)
         if [ "$step" -lt $STEPS ]; then break; fi
     done
-    checks=$((checks + 1))
-    if [ $every = 1000000 ]; then [ "$step" -eq 30 ]; else [ "$step" -gt 30 ] && [ "$step" -lt $STEPS ]; fi || fail "killed at step $step"
+    if [ $every = 1000000 ]; then
+        holds "killed at step $step; expected 30" [ "$step" -eq 30 ]
+    else
+        holds "killed at step $step; expected more than 30" [ "$step" -gt 30 ]
+        holds "killed at step $step; expected less than $STEPS" [ "$step" -lt $STEPS ]
+    fi
     expect "the same words again, saves every $every" 0 '^state' job 3 "${NEW[@]}" --steps $STEPS --state-dir M --new-data
     same_end "a job that was killed, saves every $every" M
     afterwards "a job that was killed, saves every $every" M job 2
@@ -154,10 +154,10 @@ done
 
 # Ranks with different arguments.
 rm -rf M && cp -a S M
-checks=$((checks + 1)) code=0
+code=0
 mpi_job --oversubscribe -n 1 "$RUN" ranks.tsb --quiet --threads 1 --mpi "${NEW[@]}" --steps 40 --state-dir M --new-data : \
     -n 1 "$RUN" ranks.tsb --quiet --threads 1 --mpi "${NEW[@]}" --steps 40 --state-dir M >.out 2>.err </dev/null || code=$?
-[ $code -eq 12 ] || fail "a rank without --new-data: exit code $code; expected 12"
-grep -q 'ranks have different values of --new-data: rank 0 01, rank 1 00' .err || fail "a rank without --new-data: other words"
+holds "a rank without --new-data: exit code $code; expected 12" [ $code -eq 12 ]
+holds "a rank without --new-data: the words" grep -q 'ranks have different values of --new-data: rank 0 01, rank 1 00' .err
 refuse_old "nothing was committed" K train
 finish

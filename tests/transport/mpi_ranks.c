@@ -5,6 +5,7 @@
  * Runs each body as a rank of an MPI job, on each transport of the job. --desync: the last rank
  * calls a different operation, and the job ends with the error that the other ranks got.
  */
+#include "runtime/base/array.h"
 #include "runtime/transport/mpi_job.h"
 #include "tests/transport/bodies.h"
 
@@ -20,7 +21,7 @@ static const struct {
 };
 
 static int run_bodies(tsr_ctx *ctx, tsr_transport *t) {
-    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
+    for (size_t i = 0; i < TSR_COUNT(bodies); i++) {
         plan p = {.seed = 7};
         /* The last body ends in a refused agreement, after which the endpoint can only be closed.
          */

@@ -3,6 +3,7 @@
  * Compares the tree with another description: adjacent values are paired level by level, and a
  * value without a neighbour is added on a later level.
  */
+#include "runtime/base/array.h"
 #include "runtime/transport/tree.h"
 
 #include <criterion/criterion.h>
@@ -26,7 +27,7 @@ static void pair_up(float (*rows)[COUNT], uint32_t count) {
 
 Test(tree, splits_at_the_largest_power_of_two_below) {
     const uint32_t expected[][2] = {{2, 1}, {3, 2}, {4, 2}, {5, 4}, {8, 4}, {9, 8}, {4096, 2048}};
-    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++)
+    for (size_t i = 0; i < TSR_COUNT(expected); i++)
         cr_expect_eq(tsr_tree_split(expected[i][0]), expected[i][1], "of %u", expected[i][0]);
 }
 

@@ -284,6 +284,26 @@ test_exit_codes() {
     good 'rewritten'
 }
 
+test_results() {
+    mkdir -p "$folder/tree/runtime/base" "$folder/tree/tessera"
+    cp "$here/../../runtime/base/result.h" "$folder/tree/runtime/base/"
+    cp "$here/../../tessera/result.h" "$here/../../tessera/codes.def" "$folder/tree/tessera/"
+    include='#include "runtime/base/result.h"'
+    define='static tsr_result f(int x) { return (tsr_result){(tsr_code)x}; }'
+    file a.c "$include" "$define" 'int g(void) { TSR_DROP(f(1), "a reason"); return (int)f(2).code; }'
+    file b.c 'static int f(int x) { return x; }' 'void h(void) { (void)f(1); }'
+    good 'one is used, one dropped with a reason'
+    file a.c "$include" "$define" 'void g(void) { f(1); }'
+    bad 'a static function' 'a.c:3:16: a result is dropped'
+    file a.c "$include" 'void g(tsr_result (*f)(int));' 'void g(tsr_result (*f)(int)) { f(1); }'
+    bad 'a pointer' 'a.c:3:32: a result is dropped'
+    file a.c "$include" "$define" 'void g(void) { (void)f(1).code; }'
+    bad 'a cast' 'a.c:3: (void) drops the result of f'
+    file a.c "$include" "$define" 'void g(void) { TSR_DROP(f(1), ""); }'
+    "${argument:-cc}" -std=c17 -fsyntax-only -I "$folder/tree" "$folder/tree/a.c" 2>/dev/null &&
+        echo 'results: TSR_DROP without a reason compiles' && failures=$((failures + 1))
+}
+
 test_packages() {
     file tools/packages.txt '# x' 'build gcc compiler'
     file README.md 'tools/demo' 'tools/test' '| `gcc` | compiler |'
@@ -428,7 +448,7 @@ test_op_names() {
 
 fresh
 case $check in
-costs | includes | json | lengths | folders | headers | licences | words | formatting | idioms | ops | packages | passes | links | python | scripts | shapes | symbols) "test_$check" ;;
+costs | includes | json | lengths | folders | headers | licences | words | formatting | idioms | ops | packages | passes | results | links | python | scripts | shapes | symbols) "test_$check" ;;
 exit-codes) test_exit_codes ;;
 op-names) test_op_names ;;
 *)

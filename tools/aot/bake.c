@@ -2,6 +2,7 @@
  *
  * tessera-aot bake: stores the trained state of a run in a bundle, or exports only the parameters.
  */
+#include "runtime/base/array.h"
 #include "tessera/tessera.h"
 #include "tools/aot/aot.h"
 
@@ -28,24 +29,23 @@ tsr_result tsr_aot_bake(tsr_ctx *ctx, int argc, char **argv) {
     uint64_t generation = 0;
     tsr_bake_options options = {.size_bytes = sizeof options};
     tsr_flag flags[] = {
-        {"--state-dir", TSR_FLAG_TEXT, TSR_FILE_STATE, &options.state_directory, "DIR",
-         "the state of a run of this bundle", 0, 0, false},
-        {"-o", TSR_FLAG_TEXT, TSR_FILE_WRITE, &options.out_path, "OUT", "the trained bundle", 0, 0,
-         false},
-        {"--export-params", TSR_FLAG_TEXT, TSR_FILE_WEIGHTS, &options.export_params, "FILE",
-         "the parameters as safetensors", 0, 0, false},
-        {"--params", TSR_FLAG_TEXT, TSR_FILE_READ, &options.params, "FILE",
-         "instead of a state: parameters, .safetensors or .npz", 0, 0, false},
-        {"--reference", TSR_FLAG_SWITCH, TSR_FILE_NONE, &options.reference, NULL,
-         "with --params: store the digest of the file, not its contents", 0, 0, false},
-        {"--with-state", TSR_FLAG_SWITCH, TSR_FILE_NONE, &options.with_state, NULL,
-         "the optimizer state too: training goes on from the position of the state", 0, 0, false},
-        {"--generation", TSR_FLAG_COUNT, TSR_FILE_NONE, &generation, "GEN",
-         "default: the newest good one", 1, UINT64_MAX, false}};
+        TSR_FLAG("--state-dir", TEXT, STATE, &options.state_directory, "DIR",
+                 "the state of a run of this bundle", 0, 0),
+        TSR_FLAG("-o", TEXT, WRITE, &options.out_path, "OUT", "the trained bundle", 0, 0),
+        TSR_FLAG("--export-params", TEXT, WEIGHTS, &options.export_params, "FILE",
+                 "the parameters as safetensors", 0, 0),
+        TSR_FLAG("--params", TEXT, READ, &options.params, "FILE",
+                 "instead of a state: parameters, .safetensors or .npz", 0, 0),
+        TSR_FLAG("--reference", SWITCH, NONE, &options.reference, NULL,
+                 "with --params: store the digest of the file, not its contents", 0, 0),
+        TSR_FLAG("--with-state", SWITCH, NONE, &options.with_state, NULL,
+                 "the optimizer state too: training goes on from the position of the state", 0, 0),
+        TSR_FLAG("--generation", COUNT, NONE, &generation, "GEN", "default: the newest good one", 1,
+                 UINT64_MAX)};
     const tsr_aot_word positional[] = {{"FILE", TSR_FILE_BUNDLE}, {NULL, TSR_FILE_NONE}};
     const tsr_aot_command_line line = {.name = "bake",
                                        .flags = flags,
-                                       .flag_count = sizeof flags / sizeof flags[0],
+                                       .flag_count = TSR_COUNT(flags),
                                        .positional = positional,
                                        .out_words = &path};
     TRY(ctx, tsr_aot_parse(ctx, argc, argv, &line, &done));

@@ -3,6 +3,7 @@
  * tessera-aot build: compiles, shows stages, prints their times.
  */
 #include "compiler/compile.h"
+#include "runtime/base/array.h"
 #include "runtime/base/buffer.h"
 #include "runtime/base/hash/file.h"
 #include "runtime/base/io/io.h"
@@ -127,7 +128,7 @@ static tsr_result check_output(tsr_ctx *ctx, const build *b) {
         if (!b->output) FAIL(ctx, TSR_USAGE, "build: -o OUT is missing");
         return TSR_SUCCESS;
     }
-    for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(needs); i++)
         if (needs[i].given)
             FAIL(ctx, TSR_USAGE, "build: --until '%s' writes no bundle, which %s needs", b->until,
                  needs[i].flag);
@@ -353,48 +354,10 @@ tsr_result tsr_aot_build(tsr_ctx *ctx, int argc, char **argv) {
     build b = {0};
     bool done = false;
     tsr_flag flags[] = {
-        {"-o", TSR_FLAG_TEXT, TSR_FILE_WRITE, &b.output, "OUT",
-         "the bundle to write, whole or not at all", 0, 0, false},
-        {"--target", TSR_FLAG_TEXT, TSR_FILE_NONE, &b.targets, "LIST",
-         "default cpu:x86-64-v2,cpu:x86-64-v3,cpu:x86-64-v4", 0, 0, false},
-        {"--from", TSR_FLAG_TEXT, TSR_FILE_NONE, &b.from, "STAGE",
-         "SRC is a dump of this stage: go on from there (default graph: a model)", 0, 0, false},
-        {"--until", TSR_FLAG_TEXT, TSR_FILE_NONE, &b.until, "STAGE",
-         "the last stage to run (default bundle); before bundle, no bundle is written and -o is "
-         "refused",
-         0, 0, false},
-        {"--dump", TSR_FLAG_TEXT, TSR_FILE_NONE, &b.dump, "STAGES",
-         "write the results of these stages (or all) to stdout, or to DIR", 0, 0, false},
-        {"--dump-dir", TSR_FLAG_TEXT, TSR_FILE_FOLDER, &b.dump_dir, "DIR",
-         "one file for each stage and target; --from reads them", 0, 0, false},
-        {"--timing", TSR_FLAG_SWITCH, TSR_FILE_NONE, &b.timing, NULL,
-         "how long each stage took, to stderr", 0, 0, false},
-        {"--params", TSR_FLAG_TEXT, TSR_FILE_READ, &b.params, "FILE",
-         "store these parameters (.safetensors or .npz) instead of init rules", 0, 0, false},
-        {"--dim", TSR_FLAG_LIST, TSR_FILE_NONE, &b.dims, "NAME=SIZE",
-         "the size of an open dim of an ONNX model", 0, 0, false},
-        {"--reference", TSR_FLAG_SWITCH, TSR_FILE_NONE, &b.reference, NULL,
-         "with --params: store the digest of the file, not its contents", 0, 0, false},
-        {"--threads", TSR_FLAG_COUNT, TSR_FILE_NONE, &b.threads, "N",
-         "targets compiled at once (default: CPUs)", 1, THREADS_MAX, false},
-        {"--virtual-ranks", TSR_FLAG_COUNT, TSR_FILE_NONE, &b.virtual_ranks, "V",
-         "positions that share a batch (default: the batch axes of the model's mesh)", 1,
-         VIRTUAL_RANKS_MAX, false},
-        {"--ptxas", TSR_FLAG_TEXT, TSR_FILE_READ, &b.ptxas, "PATH",
-         "the assembler for cuda targets (default: of PATH, else of CUDA's own folder)", 0, 0,
-         false},
-        {"--numerics", TSR_FLAG_TEXT, TSR_FILE_NONE, &b.numerics, "NAME",
-         "portable (default), or native: uses matrix units of GPUs and dot products of CPUs, which "
-         "give other bits",
-         0, 0, false},
-        {"--workspace-max", TSR_FLAG_COUNT, TSR_FILE_NONE, &b.workspace_mib, "MIB",
-         "the largest workspace of an entry on a GPU; if an entry needs more, it offloads values "
-         "to host memory",
-         1, UINT32_MAX, false},
-        {"--verify-rebuild", TSR_FLAG_SWITCH, TSR_FILE_NONE, &b.verify_rebuild, NULL,
-         "build twice, in different environments, and compare the bytes", 0, 0, false},
-        {"--diagnostics", TSR_FLAG_TEXT, TSR_FILE_NONE, &b.diagnostics, "FORM",
-         "text (default) or json", 0, 0, false},
+#define X(name, kind, use, target, value, help, min, max)                                          \
+    TSR_FLAG(name, kind, use, &b.target, value, help, min, max),
+#include "tools/aot/build.def"
+#undef X
     };
     const tsr_aot_word positional[] = {{"SRC", TSR_FILE_READ}, {NULL, TSR_FILE_NONE}};
     tsr_buffer notes = {0};
@@ -402,7 +365,7 @@ tsr_result tsr_aot_build(tsr_ctx *ctx, int argc, char **argv) {
     const tsr_aot_command_line line = {.name = "build",
                                        .notes = notes.bytes,
                                        .flags = flags,
-                                       .flag_count = sizeof flags / sizeof flags[0],
+                                       .flag_count = TSR_COUNT(flags),
                                        .positional = positional,
                                        .out_words = &b.source,
                                        .files = add_files,

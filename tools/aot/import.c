@@ -2,6 +2,7 @@
  *
  * tessera-aot import: an ONNX model as Graph IR, with its parameters in a file of their own.
  */
+#include "runtime/base/array.h"
 #include "runtime/base/io/io.h"
 #include "tools/aot/aot.h"
 #include "tools/aot/model.h"
@@ -73,18 +74,18 @@ tsr_result tsr_aot_import(tsr_ctx *ctx, int argc, char **argv) {
 import im = {0 };
     bool done = false;
     tsr_flag flags[] = {
-        {"-o", TSR_FLAG_TEXT, TSR_FILE_WRITE, &im.output, "OUT",
-         "the program; its parameters go to a file beside it that ends in .safetensors", 0, 0,
-         false},
-        {"--dim", TSR_FLAG_LIST, TSR_FILE_NONE, &im.dims, "NAME=SIZE",
-         "the size of an open dim of the model", 0, 0, false},
-        {"--diagnostics", TSR_FLAG_TEXT, TSR_FILE_NONE, &im.diagnostics, "FORM",
-         "text (default) or json", 0, 0, false},
+        TSR_FLAG("-o", TEXT, WRITE, &im.output, "OUT",
+                 "the program; its parameters go to a file beside it that ends in .safetensors", 0,
+                 0),
+        TSR_FLAG("--dim", LIST, NONE, &im.dims, "NAME=SIZE", "the size of an open dim of the model",
+                 0, 0),
+        TSR_FLAG("--diagnostics", TEXT, NONE, &im.diagnostics, "FORM", "text (default) or json", 0,
+                 0),
     };
     const tsr_aot_word positional[] = {{"MODEL", TSR_FILE_READ}, {NULL, TSR_FILE_NONE}};
     const tsr_aot_command_line line = {.name = "import",
                                        .flags = flags,
-                                       .flag_count = sizeof flags / sizeof flags[0],
+                                       .flag_count = TSR_COUNT(flags),
                                        .positional = positional,
                                        .out_words = &im.source,
                                        .files = add_files,

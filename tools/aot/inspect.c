@@ -4,6 +4,7 @@
  */
 #include "tools/aot/inspect.h"
 
+#include "runtime/base/array.h"
 #include "runtime/base/io/json.h"
 #include "runtime/base/plural.h"
 #include "tools/aot/aot.h"
@@ -120,7 +121,7 @@ static const char *section_of(const char *media_type) {
                 {TSR_MEDIA_DEPLOYMENT, "deployment"},
                 {TSR_MEDIA_SBOM, "bill of materials"},
                 {TSR_MEDIA_PROVENANCE, "provenance"}};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(rows); i++)
         if (strcmp(rows[i].media_type, media_type) == 0) return rows[i].section;
     return "other";
 }
@@ -288,18 +289,18 @@ tsr_result tsr_aot_inspect(tsr_ctx *ctx, int argc, char **argv) {
     bool done = false, json = false;
     inspect_view v = {0};
     tsr_flag_list keys = {0};
-    tsr_flag flags[] = {
-        {"--json", TSR_FLAG_SWITCH, TSR_FILE_NONE, &json, NULL, "one JSON object", 0, 0, false},
-        {"--tensors", TSR_FLAG_SWITCH, TSR_FILE_NONE, &v.all_tensors, NULL,
-         "list every tensor, not only the largest", 0, 0, false},
-        {"--kernels", TSR_FLAG_SWITCH, TSR_FILE_NONE, &v.all_kernels, NULL,
-         "the GPU resources that each kernel uses", 0, 0, false},
-        {"--key", TSR_FLAG_LIST, TSR_FILE_READ, &keys, "PUB",
-         "a public key that may have signed it; more than one may be given", 0, 0, false}};
+    tsr_flag flags[] = {TSR_FLAG("--json", SWITCH, NONE, &json, NULL, "one JSON object", 0, 0),
+                        TSR_FLAG("--tensors", SWITCH, NONE, &v.all_tensors, NULL,
+                                 "list every tensor, not only the largest", 0, 0),
+                        TSR_FLAG("--kernels", SWITCH, NONE, &v.all_kernels, NULL,
+                                 "the GPU resources that each kernel uses", 0, 0),
+                        TSR_FLAG("--key", LIST, READ, &keys, "PUB",
+                                 "a public key that may have signed it; more than one may be given",
+                                 0, 0)};
     const tsr_aot_word positional[] = {{"FILE", TSR_FILE_BUNDLE}, {NULL, TSR_FILE_NONE}};
     const tsr_aot_command_line line = {.name = "inspect",
                                        .flags = flags,
-                                       .flag_count = sizeof flags / sizeof flags[0],
+                                       .flag_count = TSR_COUNT(flags),
                                        .positional = positional,
                                        .out_words = &v.path};
     TRY(ctx, tsr_aot_parse(ctx, argc, argv, &line, &done));

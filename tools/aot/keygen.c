@@ -3,6 +3,7 @@
  * tessera-aot keygen: makes a private key and its public key.
  */
 #include "bundle/sign.h"
+#include "runtime/base/array.h"
 #include "runtime/base/buffer.h"
 #include "tools/aot/aot.h"
 
@@ -33,9 +34,9 @@ static tsr_result add_files(tsr_ctx *ctx, const void *user, tsr_files *files) {
 tsr_result tsr_aot_keygen(tsr_ctx *ctx, int argc, char **argv) {
     const char *path = NULL;
     bool done = false;
-    tsr_flag flags[] = {{"-o", TSR_FLAG_TEXT, TSR_FILE_WRITE, &path, "KEY",
-                         "the private key; the public one becomes KEY.pub; both are new files", 0,
-                         0, false}};
+    tsr_flag flags[] = {
+        TSR_FLAG("-o", TEXT, WRITE, &path, "KEY",
+                 "the private key; the public one becomes KEY.pub; both are new files", 0, 0)};
     const tsr_aot_word positional[] = {{NULL, TSR_FILE_NONE}};
     const tsr_aot_command_line line = {
         .name = "keygen",
@@ -44,7 +45,7 @@ tsr_result tsr_aot_keygen(tsr_ctx *ctx, int argc, char **argv) {
             "passphrase:\nit is protected by the permissions of the file, which only its owner can "
             "read.\n",
         .flags = flags,
-        .flag_count = sizeof flags / sizeof flags[0],
+        .flag_count = TSR_COUNT(flags),
         .positional = positional,
         .out_words = NULL,
         .files = add_files,

@@ -6,6 +6,7 @@
 #include "bundle/provenance.h"
 
 #include "bundle/sign.h"
+#include "runtime/base/array.h"
 #include "tools/aot/aot.h"
 
 #include <stdio.h>
@@ -46,14 +47,14 @@ tsr_result tsr_aot_provenance(tsr_ctx *ctx, int argc, char **argv) {
     tsr_bundle *bundle = NULL;
     tsr_flag_list keys = {0};
     tsr_flag flags[] = {
-        {"--sign", TSR_FLAG_TEXT, TSR_FILE_READ, &r.key, "KEY",
-         "sign the statement with a private key", 0, 0, false},
-        {"-o", TSR_FLAG_TEXT, TSR_FILE_WRITE, &r.output, "OUT",
-         "the signed statement: a Sigstore bundle v0.3", 0, 0, false},
-        {"--key", TSR_FLAG_LIST, TSR_FILE_READ, &keys, "PUB",
-         "a public key that may have signed the bundle; more than one may be given", 0, 0, false},
-        {"--require-signature", TSR_FLAG_SWITCH, TSR_FILE_NONE, &r.policy.required, NULL,
-         "refuse a bundle that is not signed by one of the keys", 0, 0, false}};
+        TSR_FLAG("--sign", TEXT, READ, &r.key, "KEY", "sign the statement with a private key", 0,
+                 0),
+        TSR_FLAG("-o", TEXT, WRITE, &r.output, "OUT",
+                 "the signed statement: a Sigstore bundle v0.3", 0, 0),
+        TSR_FLAG("--key", LIST, READ, &keys, "PUB",
+                 "a public key that may have signed the bundle; more than one may be given", 0, 0),
+        TSR_FLAG("--require-signature", SWITCH, NONE, &r.policy.required, NULL,
+                 "refuse a bundle that is not signed by one of the keys", 0, 0)};
     const tsr_aot_word positional[] = {{"FILE", TSR_FILE_BUNDLE}, {NULL, TSR_FILE_NONE}};
     const tsr_aot_command_line line = {
         .name = "provenance",
@@ -61,7 +62,7 @@ tsr_result tsr_aot_provenance(tsr_ctx *ctx, int argc, char **argv) {
                  "SLSA Provenance v1.\nIt proves as much as the signature of the bundle, or of the "
                  "statement, does.\n",
         .flags = flags,
-        .flag_count = sizeof flags / sizeof flags[0],
+        .flag_count = TSR_COUNT(flags),
         .positional = positional,
         .out_words = &r.path};
     TRY(ctx, tsr_aot_parse(ctx, argc, argv, &line, &done));

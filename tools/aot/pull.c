@@ -2,6 +2,7 @@
  *
  * tessera-aot pull: fetches a bundle, or some of its targets, from an OCI registry.
  */
+#include "runtime/base/array.h"
 #include "tools/aot/remote.h"
 
 #include <string.h>
@@ -32,38 +33,40 @@ static tsr_result run(tsr_ctx *ctx, tsr_remote_line *remote, const char *referen
 static tsr_result add_files(tsr_ctx *ctx, const void *user, tsr_files *files) {
     static const char *const suffixes[] = {".part", ".part.sigstore.json", ".sigstore.json"};
     const char *path = *(const char *const *)user;
-    for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(suffixes); i++)
         TRY(ctx, tsr_files_add_beside(ctx, files, "-o", TSR_FILE_WRITE, path, suffixes[i]));
     return TSR_SUCCESS;
 }
 
 tsr_result tsr_aot_pull(tsr_ctx *ctx, int argc, char **argv) {
-    enum { OWN = 6 };
     const char *reference = NULL, *path = NULL;
     bool done = false;
     tsr_flag_list targets = {0}, bases = {0}, keys = {0};
     tsr_pull_options options = {.size_bytes = sizeof options};
     tsr_remote_line remote;
-    tsr_flag flags[OWN + TSR_REMOTE_FLAG_COUNT] = {
-        {"-o", TSR_FLAG_TEXT, TSR_FILE_REPLACE, &path, "OUT", "the bundle to write", 0, 0, false},
-        {"--target", TSR_FLAG_LIST, TSR_FILE_NONE, &targets, "NAME",
-         "only this target; more than one may be given", 0, 0, false},
-        {"--base", TSR_FLAG_LIST, TSR_FILE_BASE, &bases, "OLD",
-         "an older bundle to take chunks from; more than one may be given", 0, 0, false},
-        {"--key", TSR_FLAG_LIST, TSR_FILE_READ, &keys, "PUB",
-         "a public key that may have signed it; more than one may be given", 0, 0, false},
-        {"--require-signature", TSR_FLAG_SWITCH, TSR_FILE_NONE, &options.require_signature, NULL,
-         "refuse a bundle that is not signed by one of the keys", 0, 0, false},
-        {"--no-signature", TSR_FLAG_SWITCH, TSR_FILE_NONE, &options.no_signature, NULL,
-         "do not fetch a signature", 0, 0, false},
+    tsr_flag flags[] = {
+        TSR_FLAG("-o", TEXT, REPLACE, &path, "OUT", "the bundle to write", 0, 0),
+        TSR_FLAG("--target", LIST, NONE, &targets, "NAME",
+                 "only this target; more than one may be given", 0, 0),
+        TSR_FLAG("--base", LIST, BASE, &bases, "OLD",
+                 "an older bundle to take chunks from; more than one may be given", 0, 0),
+        TSR_FLAG("--key", LIST, READ, &keys, "PUB",
+                 "a public key that may have signed it; more than one may be given", 0, 0),
+        TSR_FLAG("--require-signature", SWITCH, NONE, &options.require_signature, NULL,
+                 "refuse a bundle that is not signed by one of the keys", 0, 0),
+        TSR_FLAG("--no-signature", SWITCH, NONE, &options.no_signature, NULL,
+                 "do not fetch a signature", 0, 0),
+#define X(name, kind, use, target, value, help, min, max)                                          \
+    TSR_FLAG(name, kind, use, &remote.target, value, help, min, max),
+#include "tools/aot/remote.def"
+#undef X
     };
     const tsr_aot_word positional[] = {{"REF", TSR_FILE_NONE}, {NULL, TSR_FILE_NONE}};
     tsr_remote_line_init(&remote);
-    memcpy(flags + OWN, remote.flags, sizeof remote.flags);
     const tsr_aot_command_line line = {.name = "pull",
                                        .notes = notes,
                                        .flags = flags,
-                                       .flag_count = sizeof flags / sizeof flags[0],
+                                       .flag_count = TSR_COUNT(flags),
                                        .positional = positional,
                                        .out_words = &reference,
                                        .files = add_files,

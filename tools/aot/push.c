@@ -2,6 +2,7 @@
  *
  * tessera-aot push: sends a bundle and its signature to an OCI registry.
  */
+#include "runtime/base/array.h"
 #include "tools/aot/remote.h"
 
 #include <string.h>
@@ -24,26 +25,28 @@ static tsr_result run(tsr_ctx *ctx, tsr_remote_line *remote, const char *const *
 }
 
 tsr_result tsr_aot_push(tsr_ctx *ctx, int argc, char **argv) {
-    enum { OWN = 2 };
     const char *words[2] = {0};
     bool done = false;
     tsr_flag_list mount = {0};
     tsr_push_options options = {.size_bytes = sizeof options};
     tsr_remote_line remote;
-    tsr_flag flags[OWN + TSR_REMOTE_FLAG_COUNT] = {
-        {"--mount-from", TSR_FLAG_LIST, TSR_FILE_NONE, &mount, "NAME",
-         "a repository there that may have the blobs; more than one may be given", 0, 0, false},
-        {"--no-signature", TSR_FLAG_SWITCH, TSR_FILE_NONE, &options.no_signature, NULL,
-         "do not send FILE.sigstore.json", 0, 0, false},
+    tsr_flag flags[] = {
+        TSR_FLAG("--mount-from", LIST, NONE, &mount, "NAME",
+                 "a repository there that may have the blobs; more than one may be given", 0, 0),
+        TSR_FLAG("--no-signature", SWITCH, NONE, &options.no_signature, NULL,
+                 "do not send FILE.sigstore.json", 0, 0),
+#define X(name, kind, use, target, value, help, min, max)                                          \
+    TSR_FLAG(name, kind, use, &remote.target, value, help, min, max),
+#include "tools/aot/remote.def"
+#undef X
     };
     const tsr_aot_word positional[] = {
         {"FILE", TSR_FILE_BUNDLE}, {"REF", TSR_FILE_NONE}, {NULL, TSR_FILE_NONE}};
     tsr_remote_line_init(&remote);
-    memcpy(flags + OWN, remote.flags, sizeof remote.flags);
     const tsr_aot_command_line line = {.name = "push",
                                        .notes = notes,
                                        .flags = flags,
-                                       .flag_count = sizeof flags / sizeof flags[0],
+                                       .flag_count = TSR_COUNT(flags),
                                        .positional = positional,
                                        .out_words = words};
     TRY(ctx, tsr_aot_parse(ctx, argc, argv, &line, &done));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/aot/rebuild.h"
 
+#include "runtime/base/array.h"
 #include "runtime/base/hash/hash.h"
 #include "runtime/base/io/io.h"
 #include "runtime/base/plural.h"
@@ -53,7 +54,7 @@ static char **change_arguments(tsr_arena *arena, int argc, char **argv, char *ou
     changed[count++] = (char *)"build";
     for (int i = 0; i < argc; i++) {
         bool drop = strcmp(argv[i], "--verify-rebuild") == 0 || strcmp(argv[i], "--timing") == 0;
-        for (size_t k = 0; k < sizeof dropped / sizeof dropped[0] && !drop; k++) {
+        for (size_t k = 0; k < TSR_COUNT(dropped) && !drop; k++) {
             size_t length = strlen(dropped[k]);
             if (strncmp(argv[i], dropped[k], length) != 0) continue;
             drop = argv[i][length] == '=' || !argv[i][length];

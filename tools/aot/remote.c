@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/aot/remote.h"
 
+#include "runtime/base/array.h"
 #include "runtime/base/buffer.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/plural.h"
@@ -21,32 +22,6 @@ void tsr_remote_line_init(tsr_remote_line *line) {
                               .retry_delay_ms = TSR_REGISTRY_RETRY_DELAY_MS,
                               .timeout_s = TSR_REGISTRY_TIMEOUT_S,
                               .jobs = TSR_REGISTRY_JOBS};
-    tsr_registry_options *o = &line->options;
-    const tsr_flag flags[TSR_REMOTE_FLAG_COUNT] = {
-        {"--ca", TSR_FLAG_TEXT, TSR_FILE_READ, &o->ca_path, "FILE", "certificates to trust, PEM", 0,
-         0, false},
-        {"--insecure", TSR_FLAG_SWITCH, TSR_FILE_NONE, &o->insecure, NULL,
-         "accept any TLS certificate", 0, 0, false},
-        {"--plain-http", TSR_FLAG_SWITCH, TSR_FILE_NONE, &o->plain_http, NULL,
-         "no TLS (the default for a registry on loopback)", 0, 0, false},
-        {"--authfile", TSR_FLAG_TEXT, TSR_FILE_READ, &line->auth_file, "FILE",
-         "logins, in the form of docker's config.json", 0, 0, false},
-        {"--proxy", TSR_FLAG_TEXT, TSR_FILE_NONE, &line->proxy, "URL",
-         "default: https_proxy, http_proxy, all_proxy, no_proxy", 0, 0, false},
-        {"--retries", TSR_FLAG_COUNT, TSR_FILE_NONE, &line->retries, "N",
-         "after a failure without progress; 5", 0, TSR_REGISTRY_RETRIES_MAX, false},
-        {"--retry-delay", TSR_FLAG_COUNT, TSR_FILE_NONE, &line->retry_delay_ms, "MS",
-         "before the first one, then doubled; 500", 1, TSR_REGISTRY_RETRY_DELAY_MAX_MS, false},
-        {"--timeout", TSR_FLAG_COUNT, TSR_FILE_NONE, &line->timeout_s, "S",
-         "seconds without a byte; 120", 1, TSR_REGISTRY_TIMEOUT_MAX_S, false},
-        {"--jobs", TSR_FLAG_COUNT, TSR_FILE_NONE, &line->jobs, "N", "connections at once; 4", 1,
-         TSR_REGISTRY_JOBS_MAX, false},
-        {"--quiet", TSR_FLAG_SWITCH, TSR_FILE_NONE, &line->quiet, NULL, "no progress, no summary",
-         0, 0, false},
-        {"--json", TSR_FLAG_SWITCH, TSR_FILE_NONE, &line->json, NULL,
-         "the summary as one JSON object", 0, 0, false},
-    };
-    memcpy(line->flags, flags, sizeof flags);
 }
 
 void tsr_remote_line_release(tsr_remote_line *line) { tsr_arena_finish(&line->arena); }
@@ -119,7 +94,7 @@ static shown_bytes show_bytes(double bytes) {
     static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
     shown_bytes out;
     size_t unit = 0;
-    for (; bytes >= 999.5 && unit + 1 < sizeof units / sizeof units[0]; unit++) bytes /= 1000;
+    for (; bytes >= 999.5 && unit + 1 < TSR_COUNT(units); unit++) bytes /= 1000;
     snprintf(out.text, sizeof out.text, unit ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
     return out;
 }

@@ -9,7 +9,7 @@
 #include "runtime/base/arena.h"
 #include "tools/aot/aot.h"
 
-enum { TSR_REMOTE_FLAG_COUNT = 11, TSR_REMOTE_AUTH_MAX = 4 };
+enum { TSR_REMOTE_AUTH_MAX = 4 };
 
 /* Progress on a terminal: a bar that is redrawn; elsewhere an occasional line. */
 typedef struct tsr_remote_meter {
@@ -29,10 +29,9 @@ typedef struct tsr_remote_line {
     const char *auth_paths[TSR_REMOTE_AUTH_MAX];
     tsr_remote_meter meter;
     tsr_arena arena;
-    tsr_flag flags[TSR_REMOTE_FLAG_COUNT];
 } tsr_remote_line;
 
-/* Sets up the shared flags; the command adds its own. */
+/* Sets the defaults; the command adds the rows of remote.def to its own flags. */
 void tsr_remote_line_init(tsr_remote_line *line);
 /* Called after the flags were parsed: sets the options, from the environment if no flag sets them.
  */

@@ -5,6 +5,7 @@
  */
 #include "bundle/sign.h"
 
+#include "runtime/base/array.h"
 #include "tools/aot/aot.h"
 
 #include <stdio.h>
@@ -29,14 +30,14 @@ static tsr_result add_files(tsr_ctx *ctx, const void *user, tsr_files *files) {
 tsr_result tsr_aot_sign(tsr_ctx *ctx, int argc, char **argv) {
     const char *path = NULL, *key = NULL;
     bool done = false;
-    tsr_flag flags[] = {{"--key", TSR_FLAG_TEXT, TSR_FILE_READ, &key, "KEY",
-                         "the private key: PEM, ECDSA on the curve P-256", 0, 0, false}};
+    tsr_flag flags[] = {TSR_FLAG("--key", TEXT, READ, &key, "KEY",
+                                 "the private key: PEM, ECDSA on the curve P-256", 0, 0)};
     const tsr_aot_word positional[] = {{"FILE", TSR_FILE_READ}, {NULL, TSR_FILE_NONE}};
     const tsr_aot_command_line line = {
         .name = "sign",
         .notes = "FILE.sigstore.json is written, whole or not at all; an older one is replaced.\n",
         .flags = flags,
-        .flag_count = sizeof flags / sizeof flags[0],
+        .flag_count = TSR_COUNT(flags),
         .positional = positional,
         .out_words = &path,
         .files = add_files,

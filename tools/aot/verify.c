@@ -6,6 +6,7 @@
 #include "bundle/bundle.h"
 #include "bundle/sign.h"
 #include "manifests/program.h"
+#include "runtime/base/array.h"
 #include "runtime/base/plural.h"
 #include "tools/aot/aot.h"
 
@@ -75,20 +76,19 @@ tsr_result tsr_aot_verify(tsr_ctx *ctx, int argc, char **argv) {
     tsr_signature_policy policy = {.size_bytes = sizeof policy};
     tsr_bundle_open_options options = {.size_bytes = sizeof options, .defer_blobs = true};
     tsr_flag flags[] = {
-        {"--strict", TSR_FLAG_SWITCH, TSR_FILE_NONE, &options.strict, NULL,
-         "accept canonical bytes only: not one bit may differ", 0, 0, false},
-        {"--full", TSR_FLAG_SWITCH, TSR_FILE_NONE, &full, NULL,
-         "against the digests of whole blobs too, as registries do", 0, 0, false},
-        {"--key", TSR_FLAG_LIST, TSR_FILE_READ, &keys, "PUB",
-         "a public key that may have signed it; more than one may be given", 0, 0, false},
-        {"--require-signature", TSR_FLAG_SWITCH, TSR_FILE_NONE, &policy.required, NULL,
-         "refuse a bundle that is not signed by one of the keys", 0, 0, false},
-        {"--threads", TSR_FLAG_COUNT, TSR_FILE_NONE, &threads, "N", "default: every CPU", 1, 1024,
-         false}};
+        TSR_FLAG("--strict", SWITCH, NONE, &options.strict, NULL,
+                 "accept canonical bytes only: not one bit may differ", 0, 0),
+        TSR_FLAG("--full", SWITCH, NONE, &full, NULL,
+                 "against the digests of whole blobs too, as registries do", 0, 0),
+        TSR_FLAG("--key", LIST, READ, &keys, "PUB",
+                 "a public key that may have signed it; more than one may be given", 0, 0),
+        TSR_FLAG("--require-signature", SWITCH, NONE, &policy.required, NULL,
+                 "refuse a bundle that is not signed by one of the keys", 0, 0),
+        TSR_FLAG("--threads", COUNT, NONE, &threads, "N", "default: every CPU", 1, 1024)};
     const tsr_aot_word positional[] = {{"FILE", TSR_FILE_BUNDLE}, {NULL, TSR_FILE_NONE}};
     const tsr_aot_command_line line = {.name = "verify",
                                        .flags = flags,
-                                       .flag_count = sizeof flags / sizeof flags[0],
+                                       .flag_count = TSR_COUNT(flags),
                                        .positional = positional,
                                        .out_words = &path};
     tsr_bundle *bundle = NULL;

@@ -5,6 +5,7 @@
  */
 #include "tools/common/files.h"
 
+#include "runtime/base/array.h"
 #include "runtime/data/array_file.h"
 
 #include <errno.h>
@@ -41,11 +42,9 @@ void tsr_files_finish(tsr_files *files) {
 
 static tsr_result append(tsr_ctx *ctx, tsr_files *files, tsr_file row) {
     if (files->count == files->capacity) {
-        size_t capacity = files->capacity ? 2 * files->capacity : ROWS_MIN;
-        tsr_file *rows = realloc(files->rows, capacity * sizeof *rows);
-        if (!rows) FAIL(ctx, TSR_MEMORY, "no memory for the paths of %zu files", capacity);
+        tsr_file *rows = tsr_grow(files->rows, &files->capacity, ROWS_MIN, sizeof *rows);
+        if (!rows) FAIL(ctx, TSR_MEMORY, "no memory for the paths of %zu files", files->count + 1);
         files->rows = rows;
-        files->capacity = capacity;
     }
     files->rows[files->count++] = row;
     return TSR_SUCCESS;
@@ -63,7 +62,7 @@ tsr_result tsr_files_add(tsr_ctx *ctx, tsr_files *files, const char *flag, tsr_f
                          const char *path) {
     if (!path || use == TSR_FILE_NONE || use == TSR_FILE_FOLDER) return TSR_SUCCESS;
     if (use == TSR_FILE_BUNDLE)
-        for (size_t i = 0; i < sizeof signature_suffixes / sizeof signature_suffixes[0]; i++)
+        for (size_t i = 0; i < TSR_COUNT(signature_suffixes); i++)
             TRY(ctx,
                 tsr_files_add_beside(ctx, files, flag, TSR_FILE_READ, path, signature_suffixes[i]));
     if (use == TSR_FILE_ARRAY) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/common/options.h"
 
+#include "runtime/base/array.h"
 #include "runtime/base/buffer.h"
 #include "runtime/base/io/io.h"
 
@@ -97,7 +98,7 @@ static tsr_flag *find(tsr_flag *flags, size_t flag_count, const char *text, size
 static bool names_file(const tsr_flag *flag) {
     static const char *const words[] = {"FILE", "DIR", "OUT",  "KEY",
                                         "PUB",  "OLD", "PATH", "NAME=PATH"};
-    for (size_t i = 0; flag->value && i < sizeof words / sizeof words[0]; i++)
+    for (size_t i = 0; flag->value && i < TSR_COUNT(words); i++)
         if (strcmp(flag->value, words[i]) == 0) return true;
     return false;
 }
@@ -159,7 +160,7 @@ static void remove_temporaries_at_end(void) {
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1};
     struct sigaction before, action = {.sa_handler = end_clean};
     sigemptyset(&action.sa_mask);
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(numbers); i++)
         if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler == SIG_DFL)
             sigaction(numbers[i], &action, NULL);
 }

@@ -61,6 +61,9 @@ typedef struct tsr_flag {
     uint64_t min, max; /* COUNT only */
     bool given;        /* set by the parser */
 } tsr_flag;
+/* A row of a table; every table of flags has these columns. KIND and USE without their prefix. */
+#define TSR_FLAG(name, kind, use, target, value, help, min, max)                                   \
+    { name, TSR_FLAG_##kind, TSR_FILE_##use, target, value, help, min, max, false }
 
 /* Arguments that are not flags go to `positional` (room for argc). "--" ends the flags. Fails with
  * TSR_USAGE for an unknown flag (lists the valid ones), a missing, empty or malformed value, a

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/opt/expect.h"
 
+#include "runtime/base/array.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +30,7 @@ static const char *read_place(const char *at, uint32_t line, uint32_t *out_line)
 
 static TSR_RESULT read_one(tsr_ctx *ctx, tsr_expectations *all, const char *at, uint32_t line) {
     tsr_expectation one = {.written = line};
-    size_t kind = 0, count = sizeof names / sizeof names[0];
+    size_t kind = 0, count = TSR_COUNT(names);
     const char *rest = NULL;
     while (kind < count && strncmp(at, names[kind], strlen(names[kind])) != 0) kind++;
     if (kind < count) rest = read_place(at + strlen(names[kind]), line, &one.line);
@@ -39,11 +41,13 @@ static TSR_RESULT read_one(tsr_ctx *ctx, tsr_expectations *all, const char *at, 
              all->name, line, (int)strcspn(at, "\n"), at);
     one.severity = (tsr_severity)kind;
     one.words = tsr_arena_strndup(&all->arena, rest + 2, (size_t)(end - rest - 2));
-    tsr_expectation *grown = TSR_NEW(&all->arena, tsr_expectation, all->count + 1);
-    if (!grown || !one.words) FAIL(ctx, TSR_MEMORY, "no memory for expectations");
-    if (all->count) memcpy(grown, all->items, all->count * sizeof *grown);
-    grown[all->count++] = one;
-    all->items = grown;
+    if (!one.words) FAIL(ctx, TSR_MEMORY, "no memory for expectations");
+    if (all->count == all->capacity) {
+        tsr_expectation *grown = TSR_ARENA_GROW(&all->arena, all->items, &all->capacity, 16);
+        if (!grown) FAIL(ctx, TSR_MEMORY, "no memory for expectations");
+        all->items = grown;
+    }
+    all->items[all->count++] = one;
     return TSR_SUCCESS;
 }
 

@@ -24,7 +24,7 @@ typedef struct tsr_expectation {
 
 typedef struct tsr_expectations {
     tsr_expectation *items; /* allocated in the arena */
-    size_t count;
+    size_t count, capacity;
     const char *name; /* name of the text; borrowed */
     size_t wrong;     /* number of errors printed by tsr_expect_meet and tsr_expect_finish */
     tsr_arena arena;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/run/advice.h"
 
+#include "runtime/base/array.h"
 #include "runtime/base/buffer.h"
 
 #include <string.h>
@@ -52,7 +53,7 @@ static void add_arguments(tsr_buffer *out, int argc, char **argv) {
     static const char *const dropped[] = {"--state-dir", "--resume"};
     for (int i = 1; i < argc; i++) {
         bool drop = false, joined = false;
-        for (size_t k = 0; k < sizeof dropped / sizeof dropped[0] && !drop; k++)
+        for (size_t k = 0; k < TSR_COUNT(dropped) && !drop; k++)
             drop = is_flag(argv[i], dropped[k], &joined);
         if (!drop)
             add_word(out, argv[i]);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/run/check.h"
 
+#include "runtime/base/array.h"
 #include "runtime/base/buffer.h"
 
 #include <inttypes.h>
@@ -33,7 +34,7 @@ static void list_memory(const tsr_check_memory *memory, memory_row rows[static M
         {"deviceAllowedBytes", "allowed there (0: all)", memory->device_allowed_bytes},
         {"availableBytes", "available on this host", memory->available_bytes},
     };
-    static_assert(sizeof all / sizeof all[0] == MEMORY_ROWS, "one row for each");
+    static_assert(TSR_COUNT(all) == MEMORY_ROWS, "one row for each");
     memcpy(rows, all, sizeof all);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/run/signals.h"
 
+#include "runtime/base/array.h"
 #include "runtime/base/io/io.h"
 
 #include <stdbool.h>
@@ -26,7 +27,7 @@ void tsr_run_catch_signals(void) {
     struct sigaction before,
         action = {.sa_handler = on_signal, .sa_flags = SA_RESTART | SA_NODEFER};
     sigemptyset(&action.sa_mask);
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(numbers); i++) {
         bool is_ignored = sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler == SIG_IGN;
         if (numbers[i] == SIGHUP && is_ignored) continue;
         sigaction(numbers[i], &action, NULL);

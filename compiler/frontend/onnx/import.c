@@ -9,6 +9,7 @@
 #include "compiler/frontend/onnx/layout.h"
 #include "compiler/process/guard.h"
 #include "manifests/config.h"
+#include "runtime/base/array.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,12 +19,9 @@
 
 void tsr_onnx_grow(tsr_arena *arena, void **items, size_t count, size_t *capacity, size_t size) {
     if (count < *capacity) return;
-    size_t next = *capacity ? 2 * *capacity : 16;
-    void *grown = tsr_arena_alloc(arena, next, size, _Alignof(max_align_t));
+    void *grown = tsr_arena_grow(arena, *items, capacity, 16, size, _Alignof(max_align_t));
     TSR_NEED(grown);
-    if (count) memcpy(grown, *items, count * size);
     *items = grown;
-    *capacity = next;
 }
 
 void tsr_onnx_bind(tsr_onnx_importer *im, tsr_onnx_scope *scope, const char *name, MlirValue value,
@@ -326,7 +324,7 @@ static void open_entry(tsr_onnx_importer *im, MlirModule module) {
     mlirRegionAppendOwnedBlock(region, im->entry);
     tsr_builder top = tsr_builder_at_end(mlirModuleGetBody(module), location);
     tsr_build(&top, &(tsr_op_desc){.name = "func.func",
-                                   .attr_count = sizeof attrs / sizeof attrs[0],
+                                   .attr_count = TSR_COUNT(attrs),
                                    .attrs = attrs,
                                    .region_count = 1,
                                    .regions = &region});

@@ -15,6 +15,7 @@
 
 #include "compiler/graph/graph.h"
 #include "compiler/process/guard.h"
+#include "runtime/base/array.h"
 
 #include <string.h>
 
@@ -248,12 +249,12 @@ static bool sink_concat(tsr_builder *b, MlirOperation op) {
 /* Attributes with a number for each dim. */
 static bool sink_lists(tsr_builder *b, MlirOperation op) {
     static const char *const names[] = {"start", "size", "stride", "low", "high", "interior"};
-    tsr_attr changed[sizeof names / sizeof names[0] + 1] = {0};
+    tsr_attr changed[TSR_COUNT(names) + 1] = {0};
     size_t count = 0, given = 0;
     view v;
     if (!read_first(op, &v)) return false;
     order back = inverse(&v.moved);
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(names); i++) {
         int64_t numbers[TSR_RANK_MAX], moved[TSR_RANK_MAX];
         if (!tsr_op_i64s(op, names[i], TSR_RANK_MAX, numbers, &given) || given != back.rank)
             continue;

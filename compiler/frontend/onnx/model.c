@@ -4,12 +4,14 @@
  */
 #include "compiler/frontend/onnx/model.h"
 
+#include "runtime/base/array.h"
+
 #include <string.h>
 
 #define FIELD(number, kind, type, member, ...)                                                     \
     { number, TSR_WIRE_##kind, offsetof(type, member), __VA_ARGS__ }
 #define MESSAGE(name, type, fields)                                                                \
-    { name, sizeof(type), sizeof fields / sizeof fields[0], fields }
+    { name, sizeof(type), TSR_COUNT(fields), fields }
 
 static const tsr_wire_field pair_fields[] = {
     FIELD(1, TEXT, tsr_onnx_pair, key, NULL, 0),

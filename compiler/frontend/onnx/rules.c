@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compiler/frontend/onnx/rules.h"
 
+#include "runtime/base/array.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +22,7 @@ static const tsr_onnx_row rows[] = {
 const tsr_onnx_row *tsr_onnx_find_row(const char *domain, const char *op, int64_t version,
                                       char out_other[static 64]) {
     out_other[0] = 0;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(rows); i++) {
         const tsr_onnx_row *row = &rows[i];
         if (strcmp(row->op, op) != 0 || strcmp(row->domain, domain) != 0) continue;
         if (version >= row->first && version <= row->last) return row;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compiler/frontend/onnx/tensor.h"
 
+#include "runtime/base/array.h"
 #include "runtime/base/io/io.h"
 
 #include <errno.h>
@@ -24,7 +25,7 @@ static const type_row types[] = {
 #include "compiler/frontend/onnx/types.def"
 #undef X
 };
-enum { TYPE_COUNT = sizeof types / sizeof types[0] };
+enum { TYPE_COUNT = TSR_COUNT(types) };
 
 static bool is_type(int64_t number) { return number > 0 && number < TYPE_COUNT; }
 

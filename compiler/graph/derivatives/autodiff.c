@@ -17,6 +17,7 @@
 #include "compiler/ir/resilience_ops.h"
 #include "compiler/passes.h"
 #include "compiler/process/guard.h"
+#include "runtime/base/array.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -194,7 +195,7 @@ bool tsr_autodiff_transpose(MlirBlock block, MlirLocation location, size_t count
                             const MlirValue *values, const MlirValue *gradients, MlirValue *out) {
     MlirValue roots[TSR_RULE_OPERANDS_MAX + TSR_RULE_RESULTS_MAX];
     size_t root_count = (size_t)mlirBlockGetNumArguments(block);
-    TSR_ASSERT(root_count <= sizeof roots / sizeof *roots);
+    TSR_ASSERT(root_count <= TSR_COUNT(roots));
     for (size_t i = 0; i < root_count; i++) roots[i] = mlirBlockGetArgument(block, (intptr_t)i);
     const tsr_question q = {roots, root_count, values, gradients, count, out};
     return tsr_autodiff_block(block, location, &q);

@@ -16,7 +16,8 @@ typedef struct tsr_copies {
     tsr_arena *arena;
     tsr_value_map numbers; /* numbers of the originals */
     MlirValue *values;
-    uint32_t count, capacity;
+    uint32_t count;
+    size_t capacity;
 } tsr_copies;
 void tsr_copies_set(tsr_copies *c, MlirValue from, MlirValue to);
 bool tsr_copies_has(const tsr_copies *c, MlirValue value);

@@ -5,6 +5,7 @@
  */
 #include "compiler/graph/derivatives/autodiff.h"
 #include "compiler/process/guard.h"
+#include "runtime/base/array.h"
 
 #include <string.h>
 
@@ -26,10 +27,8 @@ MlirValue tsr_emit_zeros(tsr_builder *b, MlirValue like) {
 
 void tsr_copies_set(tsr_copies *c, MlirValue from, MlirValue to) {
     if (c->count == c->capacity) {
-        c->capacity = c->capacity ? 2 * c->capacity : 64;
-        MlirValue *larger = TSR_NEW(c->arena, MlirValue, c->capacity);
+        MlirValue *larger = TSR_ARENA_GROW(c->arena, c->values, &c->capacity, 64);
         TSR_NEED(larger);
-        if (c->count) memcpy(larger, c->values, c->count * sizeof *larger);
         c->values = larger;
     }
     c->values[c->count] = to;

@@ -5,6 +5,7 @@
 #include "compiler/graph/rules.h"
 #include "compiler/ir/samples.h"
 #include "compiler/process/guard.h"
+#include "runtime/base/array.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -262,7 +263,7 @@ static MlirValue powers(const parts *p, MlirValue shift) {
 static size_t copy_attrs(MlirOperation op, tsr_attr attrs[static 4]) {
     size_t count = 0;
     static const char *const names[] = {"causal", "scale", "dropout", "stream"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(names); i++)
         if (tsr_op_has(op, names[i]))
             attrs[count++] = (tsr_attr){names[i], tsr_op_attr(op, names[i])};
     return count;

@@ -10,6 +10,7 @@
  * t is the step, starting at 1. Everything is computed in f64.
  */
 #include "compiler/graph/rules.h"
+#include "runtime/base/array.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -17,7 +18,7 @@
 
 static const char *const kinds[] = {"constant", "linear", "cosine"};
 enum { CONSTANT, LINEAR, COSINE, KIND_COUNT };
-_Static_assert(sizeof kinds / sizeof kinds[0] == KIND_COUNT, "a name for each kind");
+_Static_assert(TSR_COUNT(kinds) == KIND_COUNT, "a name for each kind");
 
 typedef struct lr_schedule {
     int kind;

@@ -4,6 +4,7 @@
  * is computed in f32 and rounded once.
  */
 #include "compiler/graph/rules.h"
+#include "runtime/base/array.h"
 
 #include <math.h>
 #include <string.h>
@@ -83,7 +84,7 @@ static const repair_kind repair_kinds[] = {
 /* NULL: the attribute `of` names none. */
 static const repair_kind *repair_kind_of(MlirOperation op) {
     const char *of = tsr_op_string(op, "of");
-    for (size_t i = 0; of && i < sizeof repair_kinds / sizeof repair_kinds[0]; i++)
+    for (size_t i = 0; of && i < TSR_COUNT(repair_kinds); i++)
         if (strcmp(of, repair_kinds[i].of) == 0) return &repair_kinds[i];
     return NULL;
 }

@@ -4,6 +4,7 @@
  */
 #include "compiler/graph/rules.h"
 #include "compiler/shim/shim.h"
+#include "runtime/base/array.h"
 
 #include <math.h>
 #include <string.h>
@@ -26,7 +27,7 @@ static bool read_init(MlirAttribute attr, init_rule *out_rule) {
     double values[TSR_SHIM_PARAMETERS_MAX] = {0};
     if (mlirAttributeIsNull(attr) || tsr_shim_graph_attr(attr, &mnemonic, values) == 0)
         return false;
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(kinds); i++) {
         if (strcmp(mnemonic, kinds[i].mnemonic) != 0) continue;
         *out_rule = (init_rule){.kind = kinds[i].kind, .a = values[0], .b = values[1]};
         return true;

@@ -15,6 +15,7 @@
 #include "compiler/ir/value_map.h"
 #include "compiler/passes.h"
 #include "compiler/process/guard.h"
+#include "runtime/base/array.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -24,7 +25,8 @@ typedef struct copier {
     tsr_arena arena;
     tsr_value_map numbers; /* numbers of the original values */
     MlirValue *values;     /* replacement of each value, by number */
-    uint32_t value_count, value_capacity;
+    uint32_t value_count;
+    size_t value_capacity;
     MlirValue gate;    /* i1; null: no gate */
     bool gate_open;    /* values pass if the gate is true; else if it is false */
     int64_t iteration; /* -1: not in a loop */
@@ -34,12 +36,9 @@ typedef struct copier {
 
 static void map(copier *c, MlirValue from, MlirValue to) {
     if (c->value_count == c->value_capacity) {
-        uint32_t capacity = c->value_capacity ? 2 * c->value_capacity : 64;
-        MlirValue *larger = TSR_NEW(&c->arena, MlirValue, capacity);
+        MlirValue *larger = TSR_ARENA_GROW(&c->arena, c->values, &c->value_capacity, 64);
         TSR_NEED(larger);
-        if (c->value_count) memcpy(larger, c->values, c->value_count * sizeof *larger);
         c->values = larger;
-        c->value_capacity = capacity;
     }
     c->values[c->value_count] = to;
     TSR_NEED(tsr_value_map_set(&c->numbers, &c->arena, from, c->value_count++));
@@ -50,7 +49,8 @@ static void begin_copy(copier *c) {
     c->arena = (tsr_arena){0};
     c->numbers = (tsr_value_map){0};
     c->values = NULL;
-    c->value_count = c->value_capacity = 0;
+    c->value_count = 0;
+    c->value_capacity = 0;
 }
 
 /* where(gate, x, 0); i1 values need no gate, because no i1 value can cause an error. */

@@ -15,6 +15,7 @@
 #include "compiler/ir/value_map.h"
 #include "compiler/process/guard.h"
 #include "compiler/shim/shim.h"
+#include "runtime/base/array.h"
 #include "runtime/base/hash/hash.h"
 
 #include <inttypes.h>
@@ -43,8 +44,8 @@ typedef struct identifier {
 static const char *const adamw[] = {"lr", "beta1", "beta2", "eps", "weight_decay"};
 static const char *const sgd[] = {"lr", "momentum", "weight_decay"};
 enum {
-    ADAMW_COUNT = sizeof adamw / sizeof adamw[0],
-    SGD_COUNT = sizeof sgd / sizeof sgd[0],
+    ADAMW_COUNT = TSR_COUNT(adamw),
+    SGD_COUNT = TSR_COUNT(sgd),
 };
 
 static bool is_optimizer(MlirOperation op) {
@@ -190,12 +191,12 @@ static bool is_among(MlirStringRef name, const char *const *names, size_t count)
 }
 
 static bool is_ignored(MlirStringRef name) {
-    for (size_t i = 0; i < sizeof ignored_prefixes / sizeof ignored_prefixes[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(ignored_prefixes); i++) {
         size_t length = strlen(ignored_prefixes[i]);
         if (name.length >= length && memcmp(name.data, ignored_prefixes[i], length) == 0)
             return true;
     }
-    return is_among(name, ignored, sizeof ignored / sizeof ignored[0]);
+    return is_among(name, ignored, TSR_COUNT(ignored));
 }
 
 static void put_number(identifier *self, uint64_t value) {
@@ -440,8 +441,7 @@ static void hash_module(identifier *self, MlirOperation module) {
     for (intptr_t i = 0; i < mlirOperationGetNumAttributes(module); i++) {
         MlirNamedAttribute named = mlirOperationGetAttribute(module, i);
         MlirStringRef name = mlirIdentifierStr(named.name);
-        if (!is_ignored(name) && !is_among(name, ignored_of_module,
-                                           sizeof ignored_of_module / sizeof ignored_of_module[0]))
+        if (!is_ignored(name) && !is_among(name, ignored_of_module, TSR_COUNT(ignored_of_module)))
             put_named(self, named);
     }
     for (size_t i = 0; i < self->func_count; i++) put_op(self, self->funcs[i]);

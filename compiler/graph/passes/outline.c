@@ -26,6 +26,7 @@
 #include "compiler/passes.h"
 #include "compiler/process/guard.h"
 #include "manifests/program.h"
+#include "runtime/base/array.h"
 
 #include <string.h>
 
@@ -169,12 +170,9 @@ static size_t find_capture(const outliner *o, MlirValue value) {
 static void add_capture(outliner *o, MlirValue value) {
     if (find_capture(o, value) < o->capture_count) return;
     if (o->capture_count == o->capture_capacity) {
-        size_t capacity = o->capture_capacity ? 2 * o->capture_capacity : 16;
-        MlirValue *larger = TSR_NEW(&o->arena, MlirValue, capacity);
+        MlirValue *larger = TSR_ARENA_GROW(&o->arena, o->captures, &o->capture_capacity, 16);
         TSR_NEED(larger);
-        if (o->capture_count) memcpy(larger, o->captures, o->capture_count * sizeof *larger);
         o->captures = larger;
-        o->capture_capacity = capacity;
     }
     o->captures[o->capture_count++] = value;
 }
@@ -251,7 +249,7 @@ static MlirAttribute make_body(outliner *o, MlirBlock block, MlirLocation locati
         {TSR_BODY_NAME, tsr_attr_make_string(context, tsr_op_symbol(o->func))}};
     tsr_builder outside = tsr_builder_at_end(mlirModuleGetBody(o->module), location);
     tsr_build(&outside, &(tsr_op_desc){.name = "func.func",
-                                       .attr_count = sizeof attrs / sizeof *attrs,
+                                       .attr_count = TSR_COUNT(attrs),
                                        .attrs = attrs,
                                        .region_count = 1,
                                        .regions = &body});
@@ -296,14 +294,14 @@ static void outline_op(outliner *o, MlirOperation op) {
         {"sequences", tsr_attr_make_i64(b.context, sequences)},
         {"times", tsr_attr_make_i64(b.context, times)},
         {"reverse", tsr_attr_make_unit(b.context)}};
-    MlirOperation loop = tsr_build(
-        &b, &(tsr_op_desc){.name = TSR_GRAPH_NAME("loop"),
-                           .operand_count = inputs + o->capture_count,
-                           .operands = operands,
-                           .result_count = results,
-                           .results = types,
-                           .attr_count = sizeof attrs / sizeof *attrs - !tsr_op_flag(op, "reverse"),
-                           .attrs = attrs});
+    MlirOperation loop =
+        tsr_build(&b, &(tsr_op_desc){.name = TSR_GRAPH_NAME("loop"),
+                                     .operand_count = inputs + o->capture_count,
+                                     .operands = operands,
+                                     .result_count = results,
+                                     .results = types,
+                                     .attr_count = TSR_COUNT(attrs) - !tsr_op_flag(op, "reverse"),
+                                     .attrs = attrs});
     for (size_t i = 0; i < results; i++) values[i] = tsr_op_result(loop, i);
     tsr_emit_replace(op, results, values);
 }

@@ -16,6 +16,7 @@
 #include "compiler/graph/graph.h"
 #include "compiler/ir/source_limits.h"
 #include "compiler/passes.h"
+#include "runtime/base/array.h"
 
 #include <string.h>
 
@@ -48,20 +49,17 @@ static void drop_mark(MlirOperation op, const char *name) {
 
 static void drop_marks(MlirOperation func) {
     static const char *const marks[] = {CALLED, REACHED, COPIED, ORIGIN, OUTER};
-    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) drop_mark(func, marks[i]);
+    for (size_t i = 0; i < TSR_COUNT(marks); i++) drop_mark(func, marks[i]);
 }
 
 static void reach(specializer *p, MlirOperation func) {
     if (tsr_op_has(func, REACHED)) return;
     mark_func(func, REACHED);
     if (p->count == p->capacity) {
-        size_t capacity = p->capacity ? 2 * p->capacity : 64;
-        MlirOperation *larger = TSR_NEW(&p->arena, MlirOperation, capacity);
+        MlirOperation *larger = TSR_ARENA_GROW(&p->arena, p->funcs, &p->capacity, 64);
         p->good = p->good && larger;
         if (!larger) return;
-        if (p->count) memcpy(larger, p->funcs, p->count * sizeof *larger);
         p->funcs = larger;
-        p->capacity = capacity;
     }
     p->funcs[p->count++] = func;
 }

@@ -12,6 +12,7 @@
 #include "compiler/graph/rule.h"
 #include "compiler/ir/attributes.h"
 #include "compiler/passes.h"
+#include "runtime/base/array.h"
 #include "runtime/base/hash/hash.h"
 
 #include <stdio.h>
@@ -62,13 +63,10 @@ static uint32_t next_of(namer *n, const char *name) {
     for (size_t i = 0; i < n->count; i++)
         if (strcmp(n->counters[i].name, name) == 0) return n->counters[i].count++;
     if (n->count == n->capacity) {
-        size_t capacity = n->capacity ? 2 * n->capacity : 16;
-        counter *larger = TSR_NEW(&n->arena, counter, capacity);
+        counter *larger = TSR_ARENA_GROW(&n->arena, n->counters, &n->capacity, 16);
         n->failed = n->failed || !larger;
         if (!larger) return 0;
-        if (n->count) memcpy(larger, n->counters, n->count * sizeof *larger);
         n->counters = larger;
-        n->capacity = capacity;
     }
     n->counters[n->count++] = (counter){.name = name, .count = 1};
     return 0;
@@ -171,11 +169,8 @@ static void set_stream(MlirOperation op, void *user) {
     tsr_buffer_printf(&path, "%s", s->entry);
     append_path(mlirOperationGetLocation(op), &path, DEPTH_MAX);
     if (s->count == s->capacity) {
-        size_t capacity = s->capacity ? 2 * s->capacity : 64;
-        stream *larger = TSR_NEW(&s->arena, stream, capacity);
-        if (larger && s->count) memcpy(larger, s->streams, s->count * sizeof *larger);
+        stream *larger = TSR_ARENA_GROW(&s->arena, s->streams, &s->capacity, 64);
         if (larger) s->streams = larger;
-        if (larger) s->capacity = capacity;
         s->failed = s->failed || !larger;
     }
     char *text = path.failed ? NULL : tsr_arena_strdup(&s->arena, path.bytes);

@@ -11,6 +11,7 @@
 #include "compiler/ir/value_map.h"
 #include "compiler/passes.h"
 #include "compiler/process/guard.h"
+#include "runtime/base/array.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -32,7 +33,8 @@ struct tsr_row_walk {
     tsr_arena arena;
     tsr_value_map numbers; /* indices into `all` */
     known *all;
-    uint32_t count, capacity;
+    uint32_t count;
+    size_t capacity;
     tsr_row_scope scope;
     tsr_row_flow *flows[DEPTH_MAX]; /* one for each level of regions: they are large */
     size_t depth;
@@ -52,12 +54,9 @@ static known *find_or_add(tsr_row_walk *walk, MlirValue value) {
     known *is = find(walk, value);
     if (is) return is;
     if (walk->count == walk->capacity) {
-        uint32_t capacity = walk->capacity ? 2 * walk->capacity : 256;
-        known *larger = TSR_NEW(&walk->arena, known, capacity);
+        known *larger = TSR_ARENA_GROW(&walk->arena, walk->all, &walk->capacity, 256);
         TSR_NEED(larger);
-        if (walk->count) memcpy(larger, walk->all, walk->count * sizeof *larger);
         walk->all = larger;
-        walk->capacity = capacity;
     }
     TSR_NEED(tsr_value_map_set(&walk->numbers, &walk->arena, value, walk->count));
     walk->all[walk->count] = (known){.value = value};

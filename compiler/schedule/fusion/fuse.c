@@ -11,6 +11,7 @@
 #include "compiler/schedule/fusion/fusion.h"
 #include "compiler/schedule/fusion/rows.h"
 #include "compiler/schedule/schedule.h"
+#include "runtime/base/array.h"
 #include "runtime/base/hash/hash.h"
 
 #include <ctype.h>
@@ -30,7 +31,8 @@ typedef struct fuser {
     MlirModule module;
     MlirContext mlir;
     group_text *groups; /* groups written until now */
-    uint32_t group_count, group_capacity;
+    uint32_t group_count;
+    size_t group_capacity;
     const char **taken; /* symbols that were there before */
     size_t taken_count;
     bool native; /* native numerics on GPUs */
@@ -47,7 +49,8 @@ typedef struct entry {
     uint32_t sink_count;
     tsr_value_map numbers; /* value -> node */
     const char **planned;  /* groups of plans, by number - 1 */
-    uint32_t planned_count, planned_capacity;
+    uint32_t planned_count;
+    size_t planned_capacity;
     bool *escapes; /* node -> true if the entry returns it, or an op without a kernel reads it */
     bool vranks;   /* some ops run once for each virtual rank */
 } entry;
@@ -88,12 +91,9 @@ static TSR_RESULT find_planned(fuser *f, entry *e, MlirOperation op, uint32_t *o
     uint32_t i = e->planned_count;
     while (i > 0 && strcmp(e->planned[i - 1], name) != 0) i--;
     if (i == 0 && e->planned_count == e->planned_capacity) {
-        uint32_t capacity = e->planned_capacity ? 2 * e->planned_capacity : 16;
-        const char **larger = TSR_NEW(&f->arena, const char *, capacity);
+        const char **larger = TSR_ARENA_GROW(&f->arena, e->planned, &e->planned_capacity, 16);
         if (!larger) FAIL(&f->ctx, TSR_MEMORY, "no memory to read an entry");
-        if (e->planned_count) memcpy(larger, e->planned, e->planned_count * sizeof *larger);
         e->planned = larger;
-        e->planned_capacity = capacity;
     }
     if (i == 0) {
         e->planned[e->planned_count++] = name;
@@ -436,12 +436,11 @@ static TSR_RESULT write_group(fuser *f, const entry *e, const tsr_fuse_group *gr
         {"tile", chosen}, /* the last attribute: dropped if no plan chose sizes */
     };
     tsr_builder outside = tsr_builder_at_end(mlirModuleGetBody(f->module), location);
-    *out_func = tsr_build(&outside,
-                          &(tsr_op_desc){.name = "tsched.func",
-                                         .attr_count = sizeof attrs / sizeof attrs[0] - !is_chosen,
-                                         .attrs = attrs,
-                                         .region_count = 1,
-                                         .regions = &region});
+    *out_func = tsr_build(&outside, &(tsr_op_desc){.name = "tsched.func",
+                                                   .attr_count = TSR_COUNT(attrs) - !is_chosen,
+                                                   .attrs = attrs,
+                                                   .region_count = 1,
+                                                   .regions = &region});
     return TSR_SUCCESS;
 }
 
@@ -498,12 +497,9 @@ static TSR_RESULT intern_group(fuser *f, MlirOperation func, const char *symbol,
         return TSR_SUCCESS;
     }
     if (f->group_count == f->group_capacity) {
-        uint32_t capacity = f->group_capacity ? 2 * f->group_capacity : 64;
-        group_text *larger = TSR_NEW(&f->arena, group_text, capacity);
+        group_text *larger = TSR_ARENA_GROW(&f->arena, f->groups, &f->group_capacity, 64);
         if (!larger) FAIL(&f->ctx, TSR_MEMORY, "no memory to write a group");
-        if (f->group_count) memcpy(larger, f->groups, f->group_count * sizeof *larger);
         f->groups = larger;
-        f->group_capacity = capacity;
     }
     tsr_op_set(func, "sym_name", tsr_attr_make_string(f->mlir, symbol));
     f->groups[f->group_count++] = (group_text){.text = copy, .symbol = symbol};
@@ -564,7 +560,7 @@ static MlirOperation write_sum(fuser *f, MlirType type, MlirLocation location) {
         {"bytes", tsr_attr_make_i64(f->mlir, (int64_t)(3 * size))}};
     tsr_builder outside = tsr_builder_at_end(mlirModuleGetBody(f->module), location);
     return tsr_build(&outside, &(tsr_op_desc){.name = "tsched.func",
-                                              .attr_count = sizeof attrs / sizeof attrs[0],
+                                              .attr_count = TSR_COUNT(attrs),
                                               .attrs = attrs,
                                               .region_count = 1,
                                               .regions = &region});

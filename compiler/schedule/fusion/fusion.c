@@ -6,6 +6,7 @@
  */
 #include "compiler/schedule/fusion/planner.h"
 #include "compiler/schedule/fusion/rows.h"
+#include "runtime/base/array.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -273,12 +274,9 @@ static bool pair_before(const pair *x, const pair *y) {
 
 static TSR_RESULT heap_push(planner *p, pair item) {
     if (p->heap_count == p->heap_capacity) {
-        uint32_t capacity = p->heap_capacity ? 2 * p->heap_capacity : 1024;
-        pair *larger = TSR_NEW(p->arena, pair, capacity);
+        pair *larger = TSR_ARENA_GROW(p->arena, p->heap, &p->heap_capacity, 1024);
         if (!larger) FAIL(p->ctx, TSR_MEMORY, "no memory to fuse %u ops", p->node_count);
-        if (p->heap_count) memcpy(larger, p->heap, p->heap_count * sizeof *larger);
         p->heap = larger;
-        p->heap_capacity = capacity;
     }
     uint32_t at = p->heap_count++;
     while (at > 0 && pair_before(&item, &p->heap[(at - 1) / 2])) {

@@ -42,7 +42,8 @@ typedef struct tsr_fuse_planner {
     uint32_t *seen, seen_stamp;
     uint32_t *stack;
     tsr_fuse_pair *heap;
-    uint32_t heap_count, heap_capacity;
+    uint32_t heap_count;
+    size_t heap_capacity;
 } tsr_fuse_planner;
 
 typedef struct tsr_fuse_description {

@@ -9,6 +9,7 @@
 #include "compiler/schedule/memory/plan.h"
 
 #include "compiler/schedule/memory/sweep.h"
+#include "runtime/base/array.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -227,7 +228,7 @@ static TSR_RESULT place_few(tsr_ctx *ctx, planner *p, tsr_arena *arena, tsr_work
     slot *placed = TSR_NEW(arena, slot, p->slot_count), *best = TSR_NEW(arena, slot, p->slot_count);
     if (!order || !placed || !best)
         FAIL(ctx, TSR_MEMORY, "no memory to plan %u slots", p->slot_count);
-    for (size_t k = 0; k < sizeof orders / sizeof *orders; k++) {
+    for (size_t k = 0; k < TSR_COUNT(orders); k++) {
         uint64_t peak;
         memcpy(order, p->slots, p->slot_count * sizeof *order);
         qsort(order, p->slot_count, sizeof *order, orders[k]);

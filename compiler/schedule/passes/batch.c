@@ -16,6 +16,7 @@
 #include "compiler/ir/op_rows.h"
 #include "compiler/ir/value_map.h"
 #include "compiler/schedule/schedule.h"
+#include "runtime/base/array.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -364,7 +365,7 @@ static bool write_group(batcher *t, member *const *members, uint32_t count, argu
         {TSR_SEGMENTS_NAME, tsr_attr_make_i64s(t->mlir, 2, segments)}};
     tsr_builder outside = tsr_builder_at_end(mlirModuleGetBody(t->module), location);
     tsr_build(&outside, &(tsr_op_desc){.name = "tsched.func",
-                                       .attr_count = sizeof attrs / sizeof attrs[0],
+                                       .attr_count = TSR_COUNT(attrs),
                                        .attrs = attrs,
                                        .region_count = 1,
                                        .regions = &region});

@@ -16,6 +16,7 @@
 #include "compiler/graph/graph.h"
 #include "compiler/schedule/fusion/fusion.h"
 #include "compiler/schedule/schedule.h"
+#include "runtime/base/array.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -175,7 +176,7 @@ static MlirOperation add_group(packer *p, const char *symbol, const job *j, Mlir
     tsr_builder at =
         tsr_builder_at_end(mlirModuleGetBody(p->module), mlirOperationGetLocation(j->call));
     return tsr_build(&at, &(tsr_op_desc){.name = "tsched.func",
-                                         .attr_count = sizeof attrs / sizeof attrs[0],
+                                         .attr_count = TSR_COUNT(attrs),
                                          .attrs = attrs,
                                          .region_count = 1,
                                          .regions = &region});

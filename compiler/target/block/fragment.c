@@ -8,6 +8,7 @@
 #include "compiler/target/block/block.h"
 #include "compiler/target/block/sizes.h"
 #include "compiler/tile/attributes.h"
+#include "runtime/base/array.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -257,7 +258,7 @@ static LLVMValueRef pure_asm(tsr_emit *emit, LLVMTypeRef type, const char *text,
                          false, LLVMInlineAsmDialectATT, false);
     LLVMValueRef call = LLVMBuildCall2(emit->builder, function, code, &x, 1, "");
     static const char *const names[] = {"memory", "nounwind"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(names); i++) {
         unsigned kind = LLVMGetEnumAttributeKindForName(names[i], strlen(names[i]));
         LLVMAddCallSiteAttribute(call, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
                                  LLVMCreateEnumAttribute(emit->llvm, kind, 0));

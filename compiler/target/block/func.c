@@ -12,6 +12,7 @@
 #include "compiler/target/block/sizes.h"
 #include "compiler/target/host/rules.h"
 #include "compiler/tile/attributes.h"
+#include "runtime/base/array.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -52,7 +53,7 @@ static void set_attribute(tsr_emit *emit, LLVMValueRef call, const char *name) {
 LLVMValueRef tsr_block_asm(tsr_emit *emit, LLVMTypeRef result, const char *text,
                            const char *constraints, LLVMValueRef *args, unsigned arg_count) {
     LLVMTypeRef types[2 * TSR_BLOCK_REGISTERS_MAX + 16];
-    TSR_ASSERT(arg_count <= sizeof types / sizeof types[0]);
+    TSR_ASSERT(arg_count <= TSR_COUNT(types));
     for (unsigned i = 0; i < arg_count; i++) types[i] = LLVMTypeOf(args[i]);
     if (!result) result = LLVMVoidTypeInContext(emit->llvm);
     LLVMTypeRef type = LLVMFunctionType(result, types, arg_count, false);

@@ -3,6 +3,7 @@
  * The texts that a written module carries for the bundle.
  */
 #include "compiler/target/host/host.h"
+#include "runtime/base/array.h"
 
 #include <string.h>
 
@@ -14,7 +15,7 @@ static const char *const names[] = {
     [TSR_DOCUMENT_DEPLOYMENT] = "deployment",
     [TSR_DOCUMENT_SEAL] = "seal",
 };
-static_assert(sizeof names / sizeof names[0] == TSR_DOCUMENT_COUNT, "one name per document");
+static_assert(TSR_COUNT(names) == TSR_DOCUMENT_COUNT, "one name per document");
 
 const char *tsr_document_name(tsr_document document) {
     TSR_ASSERT(document < TSR_DOCUMENT_COUNT);

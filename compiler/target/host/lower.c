@@ -9,6 +9,7 @@
 #include "compiler/target/host/host.h"
 #include "compiler/target/host/plan.h"
 #include "compiler/target/target.h"
+#include "runtime/base/array.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -43,10 +44,10 @@ static TSR_RESULT declare_kernel(tsr_ctx *ctx, MlirOperation func) {
     if (!tsr_op_i64(func, "outputs", &outputs) || outputs < 1 || (size_t)outputs > arguments)
         FAIL(ctx, TSR_COMPILE, "kernel '%s' has %zu arguments and writes %lld of them",
              tsr_op_symbol(func), arguments, (long long)outputs);
-    tsr_attr attrs[2 + sizeof facts / sizeof facts[0]] = {
+    tsr_attr attrs[2 + TSR_COUNT(facts)] = {
         {"sym_name", tsr_attr_make_string(at.context, tsr_op_symbol(func))},
         {"function_type", kernel_type(at.context, func, (size_t)outputs)}};
-    for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(facts); i++)
         if (tsr_op_has(func, facts[i]))
             attrs[count++] = (tsr_attr){facts[i], tsr_op_attr(func, facts[i])};
     tsr_build(&at,

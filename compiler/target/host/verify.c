@@ -10,6 +10,7 @@
 #include "compiler/target/host/host.h"
 #include "compiler/target/host/rules.h"
 #include "compiler/target/target.h"
+#include "runtime/base/array.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -337,7 +338,7 @@ const tsr_target_control *tsr_target_control_find(const char *kind) {
         {"repeat", TSR_OP_REPEAT, 0, false}, {"stop", TSR_OP_STOP, 1, false},
         {"when", TSR_OP_WHEN, 1, false},     {"unless", TSR_OP_UNLESS, 1, false},
         {"take", TSR_OP_TAKE, 2, true},      {"put", TSR_OP_PUT, 2, true}};
-    for (size_t i = 0; kind && i < sizeof rows / sizeof *rows; i++)
+    for (size_t i = 0; kind && i < TSR_COUNT(rows); i++)
         if (strcmp(rows[i].kind, kind) == 0) return &rows[i];
     return NULL;
 }

@@ -4,6 +4,7 @@
  */
 #include "compiler/ir/features.h"
 #include "compiler/target/host/rules.h"
+#include "runtime/base/array.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -126,12 +127,11 @@ bool tsr_rule_ptx_instr(MlirOperation op) {
     const char *text = tsr_op_string(op, "text");
     if (*text && text[strlen(text) - 1] != ';')
         return tsr_op_emit_error(op, TSR_DIAG_INSTR, "does not end in ';'");
-    return check_instr(op, TSR_VENDOR_NVIDIA, ptx_classes,
-                       sizeof ptx_classes / sizeof ptx_classes[0]);
+    return check_instr(op, TSR_VENDOR_NVIDIA, ptx_classes, TSR_COUNT(ptx_classes));
 }
 
 bool tsr_rule_hip_instr(MlirOperation op) {
-    return check_instr(op, TSR_VENDOR_AMD, hip_classes, sizeof hip_classes / sizeof hip_classes[0]);
+    return check_instr(op, TSR_VENDOR_AMD, hip_classes, TSR_COUNT(hip_classes));
 }
 
 /* ---- memory ---- */

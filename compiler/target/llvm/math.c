@@ -12,6 +12,7 @@
  * Technique for Extending the Available Precision", 1971.
  */
 #include "compiler/target/llvm/emit.h"
+#include "runtime/base/array.h"
 
 #include <math.h>
 
@@ -26,7 +27,7 @@ typedef struct polynomial {
     unsigned count;
 } polynomial;
 #define POLYNOMIAL(values)                                                                         \
-    { values, sizeof values / sizeof values[0] }
+    { values, TSR_COUNT(values) }
 
 /* One floating-point format. */
 typedef struct format {

@@ -11,6 +11,7 @@
  */
 #include "compiler/target/llvm/warp.h"
 #include "compiler/tile/attributes.h"
+#include "runtime/base/array.h"
 
 #include <stdio.h>
 
@@ -55,7 +56,7 @@ static const how hows[] = {{"add", add},
 
 static const how *find_how(MlirOperation op) {
     MlirAttribute kind = tsr_op_attr(op, "kind");
-    for (size_t i = 0; i < sizeof hows / sizeof hows[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(hows); i++) {
         char text[32];
         snprintf(text, sizeof text, "#vector.kind<%s>", hows[i].kind);
         if (mlirAttributeEqual(kind,
@@ -91,7 +92,7 @@ static LLVMValueRef over_warp(tsr_emit *emit, const how *h, LLVMValueRef vector)
     LLVMBuilderRef b = emit->builder;
     unsigned count = LLVMGetVectorSize(LLVMTypeOf(vector));
     LLVMValueRef values[256];
-    TSR_ASSERT(count <= sizeof values / sizeof values[0]);
+    TSR_ASSERT(count <= TSR_COUNT(values));
     for (unsigned i = 0; i < count; i++)
         values[i] = LLVMBuildExtractElement(b, vector, number(emit, i), "");
     while (count > 1) {

@@ -4,6 +4,7 @@
 #include "compiler/tile/attention/gradient.h"
 #include "compiler/tile/products/dot.h"
 #include "compiler/tile/reductions/tree.h"
+#include "runtime/base/array.h"
 
 #include <string.h>
 
@@ -126,7 +127,7 @@ static tsr_result plan(tsr_attention_grad *g, const tsr_attention_blocks *blocks
     of->in_tiles = of->keys <= g->block_keys || g->block_keys % TSR_SAMPLES_TILE == 0;
     int64_t sizes[] = {g->scores.rows, g->scores.width, g->block_queries, g->block_keys};
     memcpy(of->group->tile, sizes, sizeof sizes);
-    of->group->tile_count = sizeof sizes / sizeof sizes[0];
+    of->group->tile_count = TSR_COUNT(sizes);
     return TSR_SUCCESS;
 }
 

@@ -26,6 +26,7 @@
 #include "compiler/tile/products/dot.h"
 #include "compiler/tile/reductions/reduce.h"
 #include "compiler/tile/reductions/tree.h"
+#include "runtime/base/array.h"
 
 #include <string.h>
 
@@ -129,7 +130,7 @@ static tsr_result plan(attention *a) {
              a->of.group->name, (long long)a->of.d, (long long)a->of.e);
     int64_t sizes[] = {a->scores_side.rows, a->scores_side.width, a->block_queries, a->block_keys};
     memcpy(a->of.group->tile, sizes, sizeof sizes);
-    a->of.group->tile_count = sizeof sizes / sizeof sizes[0];
+    a->of.group->tile_count = TSR_COUNT(sizes);
     return TSR_SUCCESS;
 }
 

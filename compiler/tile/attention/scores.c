@@ -4,6 +4,7 @@
 #include "compiler/tile/elements/element.h"
 #include "compiler/tile/gpu/heads.h"
 #include "compiler/tile/products/dot.h"
+#include "runtime/base/array.h"
 
 #include <math.h>
 #include <string.h>
@@ -337,7 +338,7 @@ static MlirValue places_of_keys(const tsr_attention *a, MlirValue key, uint32_t 
     MlirValue keys = tsr_tile_splat(b, tsr_tile_to(b, "arith.index_cast", key, scalar), lanes);
     keys = tsr_tile_2(b, "arith.addi", keys, tsr_tile_iota(b, scalar, lanes));
     MlirValue place = tsr_tile_null;
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(parts); i++) {
         int64_t left = parts[i].left;
         MlirValue part = tsr_tile_2(b, "arith.andi", keys, tsr_tile_int(b, i64, parts[i].mask));
         if (left)

@@ -8,6 +8,7 @@
 #include "compiler/tile/attention/gradient.h"
 #include "compiler/tile/products/dot.h"
 #include "compiler/tile/sequence.h"
+#include "runtime/base/array.h"
 
 #include <string.h>
 
@@ -87,7 +88,7 @@ static bool widen_operands(tsr_tile_group *group, tsr_tile_sequence *sequence,
                            tsr_tile_step *gradient) {
     static const size_t operands[] = {0, 1, 2, 3, 5}; /* all but the logarithms and the mask */
     uint32_t count = group->input_count;
-    for (size_t i = 0; i < sizeof operands / sizeof operands[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(operands); i++) {
         MlirValue operand = tsr_op_operand(group->root, operands[i]);
         if (!mlirValueIsABlockArgument(operand)) return false;
         uint32_t argument = (uint32_t)mlirBlockArgumentGetArgNumber(operand);

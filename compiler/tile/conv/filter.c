@@ -18,6 +18,7 @@
 #include "compiler/ir/target.h"
 #include "compiler/tile/conv/conv.h"
 #include "compiler/tile/reductions/tree.h"
+#include "runtime/base/array.h"
 
 #include <string.h>
 
@@ -60,7 +61,7 @@ static void plan(product *p) {
     p->blocks = tsr_conv_blocks_make(conv->images, conv->axes[0].result, conv->axes[1].result);
     int64_t sizes[] = {p->tile_rows, p->width, p->block_channels, p->block_panels, p->blocks.rows};
     memcpy(conv->group->tile, sizes, sizeof sizes);
-    conv->group->tile_count = sizeof sizes / sizeof sizes[0];
+    conv->group->tile_count = TSR_COUNT(sizes);
 }
 
 static MlirValue scratch_at(product *p, const tile *t, int64_t row, uint32_t vector) {

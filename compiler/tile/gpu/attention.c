@@ -16,6 +16,7 @@
 #include "compiler/tile/gpu/heads.h"
 #include "compiler/tile/gpu/product.h"
 #include "compiler/tile/gpu/ring.h"
+#include "runtime/base/array.h"
 
 #include <string.h>
 
@@ -56,7 +57,7 @@ static bool fits(const attend *a, const tile *t) {
 
 /* Finds the first tile that fits, after skipping `skip` that fit. */
 static bool find_tile(attend *a, int64_t skip) {
-    enum { COUNT = sizeof tiles / sizeof tiles[0] };
+    enum { COUNT = TSR_COUNT(tiles) };
     for (size_t i = 0; i < COUNT; i++) {
         bool is_last = i + 1 == COUNT || !fits(a, &tiles[i + 1]);
         if (!fits(a, &tiles[i]) || (tiles[i].warps * tiles[i].rows > a->of.queries && !is_last) ||
@@ -197,7 +198,7 @@ tsr_result tsr_tile_lower_attend(tsr_tile_group *group, bool *out_taken) {
     if (!*out_taken) return TSR_SUCCESS;
     int64_t sizes[] = {a.rows, a.tile.keys, a.tile.stages, a.tile.turns};
     memcpy(group->tile, sizes, sizeof sizes);
-    group->tile_count = sizeof sizes / sizeof sizes[0];
+    group->tile_count = TSR_COUNT(sizes);
     group->warps = a.tile.warps;
     group->registers = a.tile.registers;
     emit(&a);

@@ -7,6 +7,7 @@
 #include "compiler/tile/gpu/heads.h"
 #include "compiler/tile/gpu/product.h"
 #include "compiler/tile/gpu/ring.h"
+#include "runtime/base/array.h"
 
 #include <string.h>
 
@@ -453,7 +454,7 @@ static tsr_result lower_cast(tsr_tile_group *step, const void *user) {
 
 /* The first tiles for heads of `d` numbers after skipping `skip`; NULL if no tiles are left. */
 static const tile *find_tiles(int64_t d, int64_t skip) {
-    for (size_t i = 0; i < sizeof sync_tiles / sizeof sync_tiles[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(sync_tiles); i++)
         if (sync_tiles[i].d == d && skip-- <= 0) return sync_tiles[i].of;
     return NULL;
 }

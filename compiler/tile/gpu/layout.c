@@ -3,6 +3,7 @@
 
 #include "compiler/graph/graph.h"
 #include "compiler/schedule/schedule.h"
+#include "runtime/base/array.h"
 
 #include <string.h>
 
@@ -87,7 +88,7 @@ static MlirOperation build_group(tsr_builder *at, const char *name, MlirType typ
                               {"flops", tsr_attr_make_i64(at->context, 0)},
                               {"bytes", tsr_attr_make_i64(at->context, (int64_t)(2 * size))}};
     return tsr_build(at, &(tsr_op_desc){.name = "tsched.func",
-                                        .attr_count = sizeof attrs / sizeof attrs[0],
+                                        .attr_count = TSR_COUNT(attrs),
                                         .attrs = attrs,
                                         .region_count = 1,
                                         .regions = &region});

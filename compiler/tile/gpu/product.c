@@ -28,6 +28,7 @@
 #include "compiler/shim/shim.h"
 #include "compiler/tile/attributes.h"
 #include "compiler/tile/gpu/ring.h"
+#include "runtime/base/array.h"
 
 #include <string.h>
 
@@ -682,7 +683,7 @@ tsr_result tsr_tile_lower_product(tsr_tile_group *group, bool *out_taken) {
                       p.tile.warps, p.tile.teams,     p.tile.parts, p.tile.beside,
                       p.tile.below, p.tile.transposed};
     memcpy(group->tile, tile, sizeof tile);
-    group->tile_count = sizeof tile / sizeof tile[0];
+    group->tile_count = TSR_COUNT(tile);
     group->warps = p.tile.warps;
     group->registers = p.tile.registers;
     group->teams = p.tile.teams;

@@ -15,6 +15,7 @@
  */
 #include "compiler/ir/target.h"
 #include "compiler/tile/gpu/product.h"
+#include "runtime/base/array.h"
 
 #include <math.h>
 
@@ -112,7 +113,7 @@ static const tsr_product_tile tiles[] = {
 #include "compiler/tile/gpu/tiles.def"
 #undef X
 };
-enum { TILES = sizeof tiles / sizeof tiles[0] };
+enum { TILES = TSR_COUNT(tiles) };
 
 /* Tiles that are computed transposed; `rows` is their maximum. */
 static const tsr_product_tile transposed_tiles[] = {
@@ -128,7 +129,7 @@ static const tsr_product_tile transposed_tiles[] = {
 #undef Y
 };
 enum {
-    TRANSPOSED = sizeof transposed_tiles / sizeof transposed_tiles[0],
+    TRANSPOSED = TSR_COUNT(transposed_tiles),
     ROW_STEP = 8,
     ROWS_BY_THREADS = 16, /* multiple of rows if threads copy */
     ROWS_MAX = 256,
@@ -141,7 +142,7 @@ static const struct {
 } ways[] = {{1, 1, 1}, {2, 1, 1}, {3, 1, 1}, {4, 1, 1}, {5, 1, 1}, {6, 1, 1}, {8, 1, 1}, {1, 2, 1},
             {1, 1, 2}, {1, 3, 1}, {1, 1, 3}, {1, 2, 2}, {1, 4, 1}, {1, 1, 4}, {1, 4, 2}, {1, 2, 4}};
 enum {
-    WAYS = sizeof ways / sizeof ways[0],
+    WAYS = TSR_COUNT(ways),
     CHOICES = (TILES + TRANSPOSED * ROW_STEPS) * WAYS,
 };
 
@@ -149,7 +150,7 @@ enum {
  * use the tiles of sm_80. */
 static const device *find_device(const tsr_target *target) {
     if (!target->arch) return NULL;
-    for (size_t i = 1; i < sizeof devices / sizeof devices[0]; i++)
+    for (size_t i = 1; i < TSR_COUNT(devices); i++)
         if (devices[i].arch == target->arch) return &devices[i];
     return &devices[0];
 }

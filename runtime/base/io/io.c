@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/base/io/io.h"
 
+#include "runtime/base/array.h"
 #include "runtime/base/plural.h"
 
 #include <dirent.h>
@@ -223,7 +224,7 @@ const char *tsr_io_network_name(uint64_t magic) {
         {0x0BD00BD0, "Lustre"}, {0x47504653, "GPFS"}, {0x73757245, "Coda"}, {0x564C, "NCP"},
         {0x7461636F, "OCFS2"},  {0x01161970, "GFS2"},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(rows); i++)
         if (rows[i].magic == magic) return rows[i].name;
     return NULL;
 }

@@ -9,6 +9,8 @@
  */
 #include "runtime/base/io/json.h"
 
+#include "runtime/base/array.h"
+
 #include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -227,11 +229,9 @@ static TSR_RESULT scan_key(scan *s) {
     skip_space(s);
     if (s->at >= s->size || s->text[s->at] != '"') return expected(s, "a key");
     if (s->key_count == s->key_capacity) {
-        size_t capacity = s->key_capacity ? 2 * s->key_capacity : 64;
-        key_record *keys = realloc(s->keys, capacity * sizeof *keys);
+        key_record *keys = tsr_grow(s->keys, &s->key_capacity, 64, sizeof *keys);
         if (!keys) FAIL(s->ctx, TSR_MEMORY, "no memory to read %s", s->options->subject);
         s->keys = keys;
-        s->key_capacity = capacity;
     }
     key_record key = {.text = (uint32_t)s->decoded_size, .offset = (uint32_t)s->at};
     TRY(s->ctx, scan_string(s));

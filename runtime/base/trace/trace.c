@@ -2,6 +2,7 @@
 #include "runtime/base/trace/trace.h"
 
 #include "runtime/base/arena.h"
+#include "runtime/base/array.h"
 #include "runtime/base/buffer.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/io/io.h"
@@ -30,7 +31,7 @@ static const struct {
 #include "runtime/base/trace/trace_tracks.def"
 #undef X
 };
-static_assert(sizeof tracks / sizeof *tracks == TSR_TRACK_COUNT, "one row each");
+static_assert(TSR_COUNT(tracks) == TSR_TRACK_COUNT, "one row each");
 
 struct tsr_trace {
     tsr_trace_options options;

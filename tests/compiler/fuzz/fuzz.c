@@ -23,6 +23,7 @@
  * which must be found.
  */
 #include "compiler/ir/bytecode.h"
+#include "runtime/base/array.h"
 #include "tests/compiler/corpus.h"
 #include "tests/compiler/fuzz/death.h"
 #include "tests/compiler/fuzz/mutate.h"
@@ -606,7 +607,7 @@ static bool read_arguments(fuzzer *f, int argc, char **argv, arguments *out) {
         {"--seconds", &out->seconds}, {"--known", &f->known}, {"--found", &f->found},
         {"--reach", &out->reach},     {"--plant", &f->plant}, {"--together", &f->together},
     };
-    enum { COUNT = sizeof options / sizeof options[0] };
+    enum { COUNT = TSR_COUNT(options) };
     for (int i = 1; i < argc; i++) {
         size_t at = 0;
         if (strcmp(argv[i], "--seeds") == 0) {

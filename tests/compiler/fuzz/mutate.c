@@ -10,6 +10,7 @@
 #include "compiler/target/target.h"
 #include "compiler/tile/attributes.h"
 #include "compiler/tile/tile.h"
+#include "runtime/base/array.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -101,8 +102,7 @@ void tokens_read(tokens *list, const char *text, size_t size_bytes) {
             continue;
         }
         if (list->count == list->capacity) {
-            list->capacity = list->capacity ? 2 * list->capacity : 256;
-            list->items = realloc(list->items, list->capacity * sizeof *list->items);
+            list->items = tsr_grow(list->items, &list->capacity, 256, sizeof *list->items);
             TSR_ASSERT(list->items);
         }
         list->items[list->count] = next_token(at, end);
@@ -119,8 +119,7 @@ void tokens_finish(tokens *list) {
 
 static void add_token(tokens *list, token t) {
     if (list->count == list->capacity) {
-        list->capacity = list->capacity ? 2 * list->capacity : 256;
-        list->items = realloc(list->items, list->capacity * sizeof *list->items);
+        list->items = tsr_grow(list->items, &list->capacity, 256, sizeof *list->items);
         TSR_ASSERT(list->items);
     }
     list->items[list->count++] = t;
@@ -133,8 +132,7 @@ void seeds_add(seeds *all, const char *text, size_t size_bytes) {
     memcpy(copy, text, size_bytes);
     copy[size_bytes] = '\0';
     if (all->count == all->capacity) {
-        all->capacity = all->capacity ? 2 * all->capacity : 64;
-        all->items = realloc(all->items, all->capacity * sizeof *all->items);
+        all->items = tsr_grow(all->items, &all->capacity, 64, sizeof *all->items);
         TSR_ASSERT(all->items);
     }
     all->items[all->count++] = (struct seed){copy, size_bytes};
@@ -213,7 +211,7 @@ static const char *odd_integer(subject *s) {
                                       "4611686018427387904",
                                       "-9223372036854775808",
                                       "99999999999999999999"};
-    return odd[draw_below(s->state, sizeof odd / sizeof odd[0])];
+    return odd[draw_below(s->state, TSR_COUNT(odd))];
 }
 
 static bool change_integer(subject *s) {
@@ -233,7 +231,7 @@ static bool change_float(subject *s) {
                                       "-3.25",      "1.0e308",    "1e-320", "0x7FC00000",
                                       "0x7F800000", "0xFF800000", "1"};
     const token *t = pick(s, TOKEN_FLOAT);
-    const char *by = odd[draw_below(s->state, sizeof odd / sizeof odd[0])];
+    const char *by = odd[draw_below(s->state, TSR_COUNT(odd))];
     if (t) write_with(s, t, by, strlen(by));
     return t != NULL;
 }
@@ -266,8 +264,8 @@ static const char *new_dim(subject *s) {
                                         "9", "12", "16", "17", "24", "32", "33", "64"};
     static const char *const rare[] = {"0",     "?",       "128",        "1000",
                                        "65537", "1048576", "2147483648", "4611686018427387904"};
-    return chance(s->state, 85) ? often[draw_below(s->state, sizeof often / sizeof often[0])]
-                                : rare[draw_below(s->state, sizeof rare / sizeof rare[0])];
+    return chance(s->state, 85) ? often[draw_below(s->state, TSR_COUNT(often))]
+                                : rare[draw_below(s->state, TSR_COUNT(rare))];
 }
 
 static bool change_one_dim(subject *s) {
@@ -307,7 +305,7 @@ static bool change_every_dim(subject *s) {
 }
 
 static const char *const types[] = {"f32", "f64", "bf16", "f16", "i64", "i32", "i8", "ui8", "i1"};
-enum { TYPE_COUNT = sizeof types / sizeof types[0] };
+enum { TYPE_COUNT = TSR_COUNT(types) };
 
 /* True if a token ends with this element type, after a dim or alone. */
 static bool ends_with_type(const token *t, const char *type) {
@@ -361,7 +359,7 @@ static bool change_op(subject *s) {
     const token *t = NULL;
     size_t row = 0, found = 0;
     for (size_t i = 0; i < s->list.count; i++)
-        for (size_t r = 0; r < sizeof forms / sizeof forms[0]; r++)
+        for (size_t r = 0; r < TSR_COUNT(forms); r++)
             for (size_t k = 0; k < 16 && forms[r][k]; k++)
                 if (token_is(&s->list.items[i], forms[r][k]) &&
                     draw_below(s->state, ++found) == 0) {
@@ -391,7 +389,7 @@ static bool change_value(subject *s) {
 static bool change_string(subject *s) {
     static const char *const odd[] = {"\"\"", "\"\\00\"", "\"a\\0Ab\"", "\"\\FF\"", "\"w\""};
     const token *t = pick(s, TOKEN_STRING), *by = pick_foreign(s, TOKEN_STRING);
-    const char *text = odd[draw_below(s->state, sizeof odd / sizeof odd[0])];
+    const char *text = odd[draw_below(s->state, TSR_COUNT(odd))];
     if (!t) return false;
     if (chance(s->state, 60))
         write_with(s, t, by->text, by->size_bytes);
@@ -483,7 +481,7 @@ static bool insert_bare_op(subject *s) {
         name = pick_foreign(s, TOKEN_WORD);
     if (!name || name->size_bytes > 128) return false;
     snprintf(text, sizeof text, "\"%.*s\"%s\n", (int)name->size_bytes, name->text,
-             ends[draw_below(s->state, sizeof ends / sizeof ends[0])]);
+             ends[draw_below(s->state, TSR_COUNT(ends))]);
     token at = pick_line(s->state, s->text, s->size_bytes);
     at.size_bytes = 0;
     write_with(s, &at, text, strlen(text));
@@ -513,9 +511,8 @@ static bool insert_mark(subject *s) {
         if (token_is(&s->list.items[i], ":") && draw_below(s->state, ++found) == 0)
             colon = &s->list.items[i];
     if (!colon) return false;
-    snprintf(text, sizeof text,
-             "{%s = %s} :", names[draw_below(s->state, sizeof names / sizeof names[0])],
-             values[draw_below(s->state, sizeof values / sizeof values[0])]);
+    snprintf(text, sizeof text, "{%s = %s} :", names[draw_below(s->state, TSR_COUNT(names))],
+             values[draw_below(s->state, TSR_COUNT(values))]);
     write_with(s, colon, text, strlen(text));
     return true;
 }
@@ -570,8 +567,7 @@ static bool mutate_once(const seeds *all, uint64_t *state, const tsr_buffer *fro
                  .state = state,
                  .out = out};
     tokens_read(&s.list, from->bytes, from->size_bytes);
-    for (size_t i = 0; i < sizeof mutations / sizeof mutations[0]; i++)
-        total += mutations[i].weight;
+    for (size_t i = 0; i < TSR_COUNT(mutations); i++) total += mutations[i].weight;
     size_t at = draw_below(state, total), i = 0;
     while (at >= mutations[i].weight) at -= mutations[i++].weight;
     bool changed = mutations[i].run(&s) && out->size_bytes <= TEXT_MAX;

@@ -2,6 +2,7 @@
 #include "tests/compiler/fuzz/origin.h"
 
 #include "compiler/graph/graph.h"
+#include "runtime/base/array.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,8 +12,7 @@
 
 static void add(origin_values *values, MlirValue value) {
     if (values->count == values->capacity) {
-        values->capacity = values->capacity ? 2 * values->capacity : 64;
-        values->items = realloc(values->items, values->capacity * sizeof *values->items);
+        values->items = tsr_grow(values->items, &values->capacity, 64, sizeof *values->items);
         TSR_ASSERT(values->items);
     }
     values->items[values->count++] = value;
@@ -331,7 +331,7 @@ static const struct {
     {.name = "tessera_target.vrank_number", .kinds = BUFFER},
 };
 
-size_t origin_maker_count(void) { return sizeof makers / sizeof makers[0]; }
+size_t origin_maker_count(void) { return TSR_COUNT(makers); }
 
 const char *origin_maker_name(size_t maker) { return makers[maker].name; }
 

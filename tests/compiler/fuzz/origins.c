@@ -20,6 +20,7 @@
  */
 #include "compiler/ir/attributes.h"
 #include "compiler/tile/tile.h"
+#include "runtime/base/array.h"
 #include "tests/compiler/corpus.h"
 #include "tests/compiler/fuzz/origin.h"
 #include "tests/compiler/fuzz/stages.h"
@@ -170,8 +171,7 @@ static MlirModule parse(const char *bytes, size_t size_bytes) {
 static void add_module(const char *bytes, size_t size_bytes) {
     if (size_bytes > MODULE_MAX_BYTES) return;
     if (module_count == module_capacity) {
-        module_capacity = module_capacity ? 2 * module_capacity : 256;
-        modules = realloc(modules, module_capacity * sizeof *modules);
+        modules = tsr_grow(modules, &module_capacity, 256, sizeof *modules);
         TSR_ASSERT(modules);
     }
     source *added = &modules[module_count++];
@@ -274,7 +274,7 @@ static void add_dumps(stages *s, MlirModule module, const char *bytes, size_t si
     static const char *const targets[] = {"cpu:x86-64-v3", "cuda:sm_80", "cuda:sm_90a"};
     bool any = false;
     mlirOperationWalk(mlirModuleGetOperation(module), is_new, &any, MlirWalkPreOrder);
-    for (size_t t = 0; any && t < sizeof targets / sizeof targets[0]; t++) {
+    for (size_t t = 0; any && t < TSR_COUNT(targets); t++) {
         tsr_buffer entries = {0}, dumps[STAGES_DUMPS] = {{0}};
         s->target = targets[t];
         if (!stages_dumps(s, bytes, size_bytes, dumps) &&
@@ -324,8 +324,7 @@ static void describe(MlirModule module, char out_text[static ORIGIN_TEXT_MAX]) {
                   {TSR_TARGET_DOCUMENT, "lowered"}};
     const char *level = "graph",
                *target = tsr_op_string(mlirModuleGetOperation(module), TSR_TARGET_NAME);
-    for (size_t i = sizeof levels / sizeof levels[0]; i-- > 0;)
-        TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
+    for (size_t i = TSR_COUNT(levels); i-- > 0;) TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
             if (tsr_op_is(op, levels[i].op)) level = levels[i].name;
         }
     snprintf(out_text, ORIGIN_TEXT_MAX, "%s%s%.*s", level, target ? " of " : "",
@@ -346,8 +345,7 @@ static void add_case(const enumeration *e, size_t operand, size_t choice, bool e
     if (own->number != case_count) return;
     snprintf(group, sizeof group, "%.*s", (int)group_length, text);
     if (case_count == case_capacity) {
-        case_capacity = case_capacity ? 2 * case_capacity : 4096;
-        cases = realloc(cases, case_capacity * sizeof *cases);
+        cases = tsr_grow(cases, &case_capacity, 4096, sizeof *cases);
         TSR_ASSERT(cases);
     }
     size_t first = add_key(group, case_count)->number;
@@ -578,7 +576,7 @@ static const struct {
 };
 
 static const char *find_reason(const char *name) {
-    for (size_t i = 0; i < sizeof except / sizeof except[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(except); i++)
         if (strcmp(except[i].name, name) == 0) return except[i].why;
     return NULL;
 }

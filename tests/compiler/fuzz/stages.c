@@ -13,6 +13,7 @@
 #include "compiler/target/host/host.h"
 #include "compiler/target/llvm/emit.h"
 #include "compiler/tile/tile.h"
+#include "runtime/base/array.h"
 
 #include <llvm-c/Analysis.h>
 
@@ -49,7 +50,7 @@ static const char *const general[] = {"canonicalize",
                                       "symbol-privatize",
                                       "topological-sort",
                                       "remove-dead-values"};
-enum { GENERAL_COUNT = sizeof general / sizeof general[0] };
+enum { GENERAL_COUNT = TSR_COUNT(general) };
 
 /* The last one crashes in MLIR on sources with plans (LEDGER.md). Only the frames printed by
  * sanitizers distinguish this from a death of ours: without sanitizers the pass is not chosen. */
@@ -256,7 +257,7 @@ static void run_any_pass(run *r) {
 static bool is_for_some(const char *name) {
     static const char *const some[] = {"tsched-hoist", "tsched-batch", "tsched-fuse-epilogues",
                                        "tsched-narrow", "tsched-pack"};
-    for (size_t i = 0; i < sizeof some / sizeof some[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(some); i++)
         if (strcmp(name, some[i]) == 0) return true;
     return false;
 }

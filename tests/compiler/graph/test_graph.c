@@ -3,6 +3,7 @@
  * Lowering as a call, and the descriptions of tensors and entries in programs.
  */
 #include "compiler/graph/graph.h"
+#include "runtime/base/array.h"
 #include "tests/compiler/fixture.h"
 
 #include <stdio.h>
@@ -78,7 +79,7 @@ Test(graph, tensors) {
     size_t count;
     lower();
     cr_assert_eq(tsr_graph_tensors(&f.ctx, f.module, &f.arena, &tensors, &count).code, TSR_OK);
-    cr_assert_eq(count, sizeof expected / sizeof expected[0]);
+    cr_assert_eq(count, TSR_COUNT(expected));
     for (size_t i = 0; i < count; i++) {
         cr_assert_str_eq(tensors[i].name, expected[i].name);
         cr_assert_eq(tensors[i].role, expected[i].role);

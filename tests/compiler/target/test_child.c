@@ -3,6 +3,7 @@
  * A child's result, its error, and every way in which it can die.
  */
 #include "compiler/process/child.h"
+#include "runtime/base/array.h"
 
 #include <criterion/criterion.h>
 #include <signal.h>
@@ -78,7 +79,7 @@ Test(child, fails) {
         {SLEEP, TSR_INTERNAL, {"longer than 0.3 s", "kernel_7", ""}},
         {MEMORY, TSR_MEMORY, {"refused", "", ""}},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(cases); i++) {
         tsr_ctx ctx = {0};
         tsr_arena arena = {0};
         void *bytes = NULL;

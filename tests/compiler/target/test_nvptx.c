@@ -9,6 +9,7 @@
 #include "compiler/target/ptxas.h"
 #include "compiler/target/target.h"
 #include "manifests/fatbin.h"
+#include "runtime/base/array.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -229,7 +230,7 @@ static void refuse(fixture *f, const char *path) {
     assemble_with(f, path, "echo 'line 3; error : no such register' >&2; exit 2\n", TSR_COMPILE,
                   "ptxas for 'cuda:sm_90a' ended with 2: error : no such register");
     for (const char *const *code = tsr_ptxas_refusals; *code; code++) refuse_advice(f, path, *code);
-    for (size_t i = 0; i < sizeof least / sizeof least[0]; i++) refuse_advice(f, path, least[i]);
+    for (size_t i = 0; i < TSR_COUNT(least); i++) refuse_advice(f, path, least[i]);
 }
 
 /* Output that does not come from an assembler says nothing about the kernel: the code differs from
@@ -259,7 +260,7 @@ static void betray(fixture *f, const char *path) {
         {LANES LARGE WRITES "kill -9 $$\n", "was ended by signal 9 (KILL)", TSR_MACHINE},
         {"kill -11 $$\n", "was ended by signal 11 (SEGV)", TSR_MACHINE},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(rows); i++)
         assemble_with(f, path, rows[i].body, rows[i].code, rows[i].text);
 }
 

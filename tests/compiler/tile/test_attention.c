@@ -3,6 +3,7 @@
  * Attention against the definition in double precision, and bit for bit between targets with FMA.
  */
 #include "compiler/ir/target.h"
+#include "runtime/base/array.h"
 #include "tests/compiler/tile/harness.h"
 
 #include <criterion/criterion.h>
@@ -164,7 +165,7 @@ static void test_attention(attention a) {
     void *outs[] = {malloc(rows * a.e * size + 1), malloc(rows * 8 + 1)};
     kernel_test(&f, "f", arguments, count, outs, check, &p);
     void *all[] = {p.q, p.k, p.v, p.mask, p.result, p.logsumexp, outs[0], outs[1]};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) free(all[i]);
+    for (size_t i = 0; i < TSR_COUNT(all); i++) free(all[i]);
     fixture_close(&f);
 }
 
@@ -275,7 +276,7 @@ Test(attention, masks) {
 Test(attention, edges) {
     static const size_t keys[] = {0, 1, 15, 16, 49, 80, 96, 112, 128, 144, 335, 514, 531, 600};
     static const size_t queries[] = {1, 13, 41, 52, 104, 8};
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(keys); i++)
         test_attention((attention){.b = 1,
                                    .h = 2,
                                    .g = 1 + i % 2,

@@ -4,6 +4,7 @@
  * bit for bit between the targets with FMA.
  */
 #include "compiler/ir/target.h"
+#include "runtime/base/array.h"
 #include "tests/compiler/tile/harness.h"
 
 #include <criterion/criterion.h>
@@ -130,7 +131,7 @@ static void test_conv(const conv *s) {
         tsr_dtype dtype;
         double tolerance; /* 16-bit floats: rounding of the result */
     } others[] = {{TSR_DTYPE_F64, 1e-14}, {TSR_DTYPE_BF16, 0x1p-8}, {TSR_DTYPE_F16, 0x1p-11}};
-    for (size_t i = 0; s->dtype && i < sizeof others / sizeof others[0]; i++)
+    for (size_t i = 0; s->dtype && i < TSR_COUNT(others); i++)
         if (strcmp(s->dtype, tsr_dtype_name(others[i].dtype)) == 0) {
             p.dtype = others[i].dtype;
             p.tolerance = others[i].tolerance;
@@ -230,7 +231,7 @@ static void test_strips(const conv *s) {
 #define D(y, x) .dilation = {y, x}
 #define P(...) .padding = {__VA_ARGS__}
 #define TEST_ALL(list)                                                                             \
-    for (size_t i_ = 0; i_ < sizeof(list) / sizeof(list)[0]; i_++) test_conv(&(list)[i_])
+    for (size_t i_ = 0; i_ < TSR_COUNT(list); i_++) test_conv(&(list)[i_])
 
 Test(conv, plain) {
     static const conv list[] = {
@@ -273,7 +274,7 @@ Test(conv, border) {
         {1, 7, 15, 20, 24, 3, 3, PLAIN, P(1, 1, 1, 1), .dtype = "f64"},
     };
     TEST_ALL(list);
-    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) test_strips(&list[i]);
+    for (size_t i = 0; i < TSR_COUNT(list); i++) test_strips(&list[i]);
 }
 
 /* Skipped weights may be infinite. */
@@ -299,7 +300,7 @@ Test(conv, last_lanes) {
         {1, 9, 11, 3, 12, 2, 3, PLAIN, .dtype = "f64"},
     };
     TEST_ALL(list);
-    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) test_strips(&list[i]);
+    for (size_t i = 0; i < TSR_COUNT(list); i++) test_strips(&list[i]);
 }
 
 Test(conv, strips) {
@@ -312,7 +313,7 @@ Test(conv, strips) {
         {1, 6, 70, 2, 16, 3, 3, 1, S(1, 1), D(2, 30), P(2, 2, 30, 30)},
         {1, 9, 5, 20, 24, 3, 3, PLAIN, P(1, 1, 1, 1), .dtype = "f64"},
     };
-    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) test_strips(&list[i]);
+    for (size_t i = 0; i < TSR_COUNT(list); i++) test_strips(&list[i]);
 }
 
 Test(conv, strides_and_dilation) {

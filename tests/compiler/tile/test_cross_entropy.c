@@ -3,6 +3,7 @@
  * Cross entropy and its gradient against double precision; labels outside the classes.
  */
 #include "compiler/ir/target.h"
+#include "runtime/base/array.h"
 #include "tests/compiler/tile/harness.h"
 
 #include <criterion/criterion.h>
@@ -126,7 +127,7 @@ static void test(size_t rows, size_t classes, bool wide, double range) {
 
 Test(cross_entropy, shapes) {
     static const size_t classes[] = {1, 2, 10, 63, 64, 65, 130, 1000};
-    for (size_t i = 0; i < sizeof classes / sizeof classes[0]; i++) test(5, classes[i], false, 8);
+    for (size_t i = 0; i < TSR_COUNT(classes); i++) test(5, classes[i], false, 8);
     test(64, 10, false, 80);
     test(301, 17, true, 300);
     test(1, 129, true, 3);
@@ -246,7 +247,7 @@ Test(cross_entropy, label_out_of_range) {
     problem p = make(7, 10, false, 5);
     float losses[7], gradients[70];
     void *loss_outs[] = {losses}, *gradient_outs[] = {gradients};
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(bad); i++) {
         p.labels[3] = bad[i];
         p.labels[5] = -7;
         argument loss[] = {{p.logits, 280}, {p.labels, 56}, {NULL, sizeof losses}};
@@ -290,7 +291,7 @@ Test(cross_entropy, small_labels) {
         {p.logits, SIZE}, {labels, sizeof labels}, {p.dlosses, 4 * ROWS}, {NULL, SIZE}};
     kernel_test(&f, "loss", loss, 3, outs, check_loss, &p);
     kernel_test(&f, "grad", grad, 4, outs, check_gradient, &p);
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(bad); i++) {
         labels[ROWS - 1] = bad[i];
         for (size_t t = 0; t < f.built_count; t++)
             for (int k = 0; k < 2; k++) {

@@ -6,6 +6,7 @@
  * every CPU.
  */
 #include "compiler/ir/target.h"
+#include "runtime/base/array.h"
 #include "tests/compiler/tile/harness.h"
 
 #include <criterion/criterion.h>
@@ -56,7 +57,7 @@ enum { ROUNDS = 100, LANES_MAX = 64 };
 static uint16_t draw_bf16(random_state *random) {
     static const uint16_t special[] = {0, 0x8000, 0x7f80, 0xff80, 0x7fc1, 1, 0x8001, 0x7f, 0x80};
     uint64_t bits = random_u64(random);
-    if (bits % 4 == 0) return special[(bits >> 8) % (sizeof special / sizeof special[0])];
+    if (bits % 4 == 0) return special[(bits >> 8) % (TSR_COUNT(special))];
     if (bits % 4 == 1) return (uint16_t)(bits >> 8);
     return to_bf16((float)random_uniform(random, -4, 4) * (bits % 4 == 2 ? 1 : 0x1p-64f));
 }
@@ -112,7 +113,7 @@ static void test_op(unsigned lanes, bool one_pair) {
 
 Test(dot, op) {
     static const unsigned lanes[] = {1, 2, 4, 6, 8, 16, 20, 32, 64};
-    for (size_t i = 0; i < sizeof lanes / sizeof lanes[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(lanes); i++) {
         test_op(lanes[i], true);
         test_op(lanes[i], false);
     }
@@ -160,7 +161,7 @@ static void test_rounding(unsigned lanes) {
 
 Test(dot, rounding) {
     static const unsigned lanes[] = {1, 4, 6, 16, 20, 32, 64};
-    for (size_t i = 0; i < sizeof lanes / sizeof lanes[0]; i++) test_rounding(lanes[i]);
+    for (size_t i = 0; i < TSR_COUNT(lanes); i++) test_rounding(lanes[i]);
 }
 
 /* ---- products -------------------------------------------------------------------------------- */
@@ -294,7 +295,7 @@ Test(dot, shapes) {
     static const size_t shapes[][3] = {{1, 1, 1},    {1, 5, 2},    {4, 1, 3},    {3, 17, 1},
                                        {2, 3, 5},    {7, 13, 11},  {64, 10, 64}, {17, 48, 31},
                                        {31, 97, 65}, {5, 33, 257}, {64, 128, 64}};
-    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(shapes); i++)
         for (size_t ta = 0; ta < 2; ta++)
             test_tiled(shapes[i][0], shapes[i][1], shapes[i][2], ta, (ta + i) % 2, "");
 }
@@ -302,7 +303,7 @@ Test(dot, shapes) {
 /* The last vector holds at most half of its columns, or one more. */
 Test(dot, last_lanes) {
     static const size_t columns[] = {17, 20, 24, 25, 36, 40, 53, 137};
-    for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(columns); i++)
         test_tiled(29, columns[i], 33 + i % 2, i & 1, i & 2, "");
 }
 
@@ -340,7 +341,7 @@ Test(dot, transposed) {
 Test(dot, tiles) {
     static const char *const tiles[] = {"[1]", "[3, 16, 6, 1, 7]", "[5, 8, 20, 2, 16]",
                                         "[0, 0, 0, 3, 30]", "[2, 1000, 4, 100, 1]"};
-    for (size_t i = 0; i < sizeof tiles / sizeof tiles[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(tiles); i++) {
         char tile[64];
         snprintf(tile, sizeof tile, ", tile = %s", tiles[i]);
         test_tiled(45, 101, 67, i & 1, i & 2, tile);
@@ -370,7 +371,7 @@ static void test_strips(size_t m, size_t n, size_t k, bool ta, bool tb, const ch
 Test(dot, strips) {
     static const size_t shapes[][3] = {{1, 5, 2},     {1, 100, 70},  {2, 48, 31},  {7, 33, 64},
                                        {45, 101, 67}, {64, 128, 64}, {13, 16, 257}};
-    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(shapes); i++)
         for (size_t ta = 0; ta < 2; ta++)
             test_strips(shapes[i][0], shapes[i][1], shapes[i][2], ta, (ta + i) % 2, "");
     test_strips(70, 130, 6001, false, false, "");

@@ -3,6 +3,7 @@
  * Map kernels beyond two equal operands: broadcasting, several results, conversions between all
  * types, unary ops, integer powers, dense constants. The reference is plain C.
  */
+#include "runtime/base/array.h"
 #include "tests/compiler/tile/harness.h"
 
 #include <criterion/criterion.h>
@@ -87,7 +88,7 @@ Test(element, broadcast) {
         {{8, {2, 3, 1, 2, 3, 2, 2, 5}}, {8, {2, 3, 1, 2, 1, 2, 1, 5}}, {5, {2, 3, 1, 2, 1}}},
         {{2, {128, 1000}}, {2, {128, 1000}}, {0, {0}}},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) test_broadcast(&cases[i]);
+    for (size_t i = 0; i < TSR_COUNT(cases); i++) test_broadcast(&cases[i]);
 }
 
 /* ---- conversions ----------------------------------------------------------------------------- */
@@ -161,14 +162,14 @@ static void fill_casts(tsr_dtype dtype, void *x) {
                                  2.5e19, 16777217, 0x1p53, 1e-45};
     random_state random = {(uint64_t)dtype};
     random_fill(&random, dtype, x, CASTS, -300, 300);
-    for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(odd); i++) {
         if (dtype == TSR_DTYPE_F64) ((double *)x)[i] = odd[i];
         if (dtype == TSR_DTYPE_F32) ((float *)x)[i] = (float)odd[i];
         if (dtype == TSR_DTYPE_I64) ((int64_t *)x)[i] = (int64_t)random_u64(&random);
         if (dtype == TSR_DTYPE_I32) ((int32_t *)x)[i] = (int32_t)random_u64(&random);
     }
     /* Every magnitude around those of integers. */
-    for (int i = sizeof odd / sizeof odd[0], power = -9; power < 67; i++, power++) {
+    for (int i = TSR_COUNT(odd), power = -9; power < 67; i++, power++) {
         double value = ldexp(1 + (double)(random_u64(&random) >> 12) * 0x1p-52, power);
         if (dtype == TSR_DTYPE_F64) ((double *)x)[i] = i % 2 ? -value : value;
         if (dtype == TSR_DTYPE_F32) ((float *)x)[i] = (float)(i % 2 ? -value : value);

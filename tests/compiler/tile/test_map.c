@@ -3,6 +3,7 @@
  * Map kernels: every elementwise op on every type, broadcasting, awkward shapes. The reference is
  * plain C on one element at a time.
  */
+#include "runtime/base/array.h"
 #include "tests/compiler/tile/harness.h"
 
 #include <criterion/criterion.h>
@@ -265,7 +266,7 @@ Test(map, clamp_of_integers) {
         {TSR_DTYPE_I32, INT32_MIN, 7},   {TSR_DTYPE_I32, -7, INT32_MAX},
         {TSR_DTYPE_I8, INT8_MIN, -1},    {TSR_DTYPE_I8, -5, INT8_MAX},
         {TSR_DTYPE_UI8, 100, UINT8_MAX}, {TSR_DTYPE_UI8, 0, 200}};
-    enum { ROWS = sizeof rows / sizeof rows[0], SIZE = 101 };
+    enum { ROWS = TSR_COUNT(rows), SIZE = 101 };
     tsr_buffer text = {0};
     for (size_t r = 0; r < ROWS; r++) {
         const char *name = tsr_dtype_name(rows[r].dtype);

@@ -6,6 +6,7 @@
  * environment tests every float.
  */
 #include "compiler/ir/target.h"
+#include "runtime/base/array.h"
 #include "tests/compiler/tile/functions.h"
 #include "tests/compiler/tile/harness.h"
 
@@ -365,8 +366,7 @@ Test(math, scalars_and_specials) {
                 cr_assert(memcmp(&one, &y[i], sizeof one) == 0 || (isnan(one) && isnan(y[i])),
                           "%s of %a", scalar, (double)x[i]);
             }
-            for (size_t i = 0; i < sizeof specials / sizeof specials[0]; i++)
-                check_special(tested, x[i], y[i]);
+            for (size_t i = 0; i < TSR_COUNT(specials); i++) check_special(tested, x[i], y[i]);
         }
     fixture_close(&f);
 }
@@ -469,7 +469,7 @@ Test(math, pow_specials) {
     static const double values[] = {0.0,  -0.0, 1,    -1,   INFINITY, -INFINITY, NAN,   0.5, -0.5,
                                     2,    -2,   3,    -3,   1e30,     -1e30,     1e-30, 2.5, -2.5,
                                     1.25, 1e9,  -1e9, 1e-3, 16777215, -16777215, 0.999};
-    enum { COUNT = sizeof values / sizeof values[0] };
+    enum { COUNT = TSR_COUNT(values) };
     static float x[BLOCK], n[BLOCK], y[BLOCK];
     static double wide_x[BLOCK], wide_n[BLOCK], wide_y[BLOCK];
     fixture f = {0};

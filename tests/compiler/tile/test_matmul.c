@@ -5,6 +5,7 @@
  * without FMA).
  */
 #include "compiler/ir/target.h"
+#include "runtime/base/array.h"
 #include "tests/compiler/tile/harness.h"
 #include "tests/compiler/tile/order.h"
 
@@ -193,7 +194,7 @@ static void test_strips(shape s, bool ta, bool tb, bool wide, const char *tile) 
 Test(matmul, strips) {
     static const shape shapes[] = {{1, 5, 2},     {1, 100, 70},  {2, 48, 31},  {7, 33, 64},
                                    {45, 101, 67}, {64, 128, 64}, {13, 16, 257}};
-    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(shapes); i++)
         for (int t = 0; t < 4; t++) test_strips(shapes[i], t & 1, t & 2, t & 1, "");
     test_strips((shape){70, 130, 6001}, false, false, false, ""); /* several blocks of K */
     test_strips((shape){300, 1100, 90}, true, true, true, "");
@@ -202,7 +203,7 @@ Test(matmul, strips) {
 Test(matmul, strips_in_tiles) {
     static const char *const tiles[] = {"[1]", "[3, 16, 6, 1, 7]", "[5, 8, 20, 2, 16]",
                                         "[0, 0, 0, 3]", "[2, 1000, 4, 100, 1]"};
-    for (size_t i = 0; i < sizeof tiles / sizeof tiles[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(tiles); i++) {
         char tile[64];
         snprintf(tile, sizeof tile, ", tile = %s", tiles[i]);
         test_strips((shape){45, 101, 67}, false, i & 1, i & 2, tile);
@@ -215,13 +216,13 @@ Test(matmul, shapes) {
     static const shape shapes[] = {{1, 1, 1},    {1, 5, 2},    {4, 1, 3},    {3, 17, 1},
                                    {2, 3, 5},    {7, 13, 11},  {64, 10, 64}, {17, 48, 31},
                                    {13, 50, 70}, {31, 97, 64}, {5, 33, 257}, {64, 128, 64}};
-    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(shapes); i++)
         for (int t = 0; t < 4; t++) test_plain(shapes[i], t & 1, t & 2, false);
 }
 
 Test(matmul, wide) {
     static const shape shapes[] = {{1, 1, 1}, {7, 13, 11}, {29, 31, 37}, {64, 10, 64}};
-    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(shapes); i++)
         for (int t = 0; t < 4; t++) test_plain(shapes[i], t & 1, t & 2, true);
 }
 
@@ -229,7 +230,7 @@ Test(matmul, wide) {
  * in place; one row without a loop over K. */
 Test(matmul, last_lanes) {
     static const size_t columns[] = {17, 20, 24, 25, 36, 40, 41, 53, 56, 137};
-    for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(columns); i++) {
         test_plain((shape){1, columns[i], 19}, false, false, false);
         test_plain((shape){47, columns[i], 33}, i & 1, false, false);
         test_plain((shape){15, columns[i] / 2, 70}, false, true, true);
@@ -307,7 +308,7 @@ Test(matmul, asked_for) {
  * full groups of chunks, and groups of groups. */
 Test(matmul, long_k, .timeout = 240) {
     static const size_t steps[] = {2048, 2049, 2304, 8192, 8193, 8448};
-    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(steps); i++)
         for (int t = 0; t < 4; t++)
             test_plain((shape){7 + 6 * (size_t)t, 19, steps[i]}, t & 1, t & 2,
                        (i + (size_t)t) % 3 == 0);
@@ -331,7 +332,7 @@ Test(matmul, aliased) {
 Test(matmul, tiles) {
     static const char *const tiles[] = {"[1]", "[3, 16, 6, 1, 7]", "[5, 8, 20, 2, 16]",
                                         "[0, 0, 0, 3]", "[2, 1000, 4, 100, 1]"};
-    for (size_t i = 0; i < sizeof tiles / sizeof tiles[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(tiles); i++) {
         char tile[64];
         snprintf(tile, sizeof tile, ", tile = %s", tiles[i]);
         for (int t = 0; t < 4; t++) test_tiled((shape){45, 101, 67}, t & 1, t & 2, i == 1, tile);
@@ -403,7 +404,7 @@ static void test_narrow(shape s, bool tb, tsr_dtype dtype, lie how) {
 
 Test(matmul, narrow) {
     static const shape shapes[] = {{1, 200, 70}, {7, 33, 65}, {45, 101, 67}};
-    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(shapes); i++)
         for (int how = 0; how < 3; how++) {
             test_narrow(shapes[i], how & 1, TSR_DTYPE_BF16, (lie)how);
             test_narrow(shapes[i], !(how & 1), TSR_DTYPE_F16, (lie)how);

@@ -2,6 +2,7 @@
  *
  * Kernels that move, pick and order elements, for every element size, against plain loops.
  */
+#include "runtime/base/array.h"
 #include "tests/compiler/tile/harness.h"
 
 #include <criterion/criterion.h>
@@ -89,7 +90,7 @@ static size_t flatten(const tsr_shape *shape, const int64_t *index) {
 
 static const tsr_dtype kinds[] = {TSR_DTYPE_F64, TSR_DTYPE_F32, TSR_DTYPE_BF16, TSR_DTYPE_I8,
                                   TSR_DTYPE_I1};
-enum { KINDS = sizeof kinds / sizeof kinds[0] };
+enum { KINDS = TSR_COUNT(kinds) };
 
 typedef struct slice_case {
     tsr_shape from;
@@ -132,7 +133,7 @@ Test(move, slice) {
         {{4, {3, 4, 5, 17}}, {1, 0, 2, 1}, {2, 2, 3, 16}, {1, 3, 1, 1}},
         {{2, {3, 30000}}, {0, 1}, {3, 29000}, {1, 1}},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(cases); i++)
         for (size_t k = 0; k < KINDS; k++) test_slice(&cases[i], kinds[k]);
 }
 
@@ -184,7 +185,7 @@ Test(move, pad) {
         {{4, {2, 5, 6, 3}}, {0, 1, 2, 0}, {0, 3, 1, 0}, {0, 0, 0, 0}},
         {{1, {60000}}, {5000}, {7000}, {0}},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(cases); i++)
         for (size_t k = 0; k < KINDS; k++) test_pad(&cases[i], kinds[k]);
 }
 
@@ -250,7 +251,7 @@ Test(move, concat) {
         {{3, {2, 3, 0}}, 2, 2, {64, 64}},
         {{2, {0, 3}}, 1, 2, {4, 1}},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(cases); i++)
         for (size_t k = 0; k < KINDS; k++) test_concat(&cases[i], kinds[k]);
 }
 
@@ -328,7 +329,7 @@ static const gather_case gathers[] = {
 };
 
 Test(move, gather) {
-    for (size_t i = 0; i < sizeof gathers / sizeof gathers[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(gathers); i++)
         for (size_t k = 0; k < KINDS; k++)
             test_gather(&gathers[i], kinds[k], k % 2 ? TSR_DTYPE_I32 : TSR_DTYPE_I64);
 }
@@ -375,7 +376,7 @@ static void test_scatter(const gather_case *t, tsr_dtype dtype) {
 
 Test(move, scatter_add) {
     static const tsr_dtype dtypes[] = {TSR_DTYPE_F64, TSR_DTYPE_F32, TSR_DTYPE_BF16, TSR_DTYPE_I32};
-    for (size_t i = 0; i < sizeof gathers / sizeof gathers[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(gathers); i++)
         for (size_t k = 0; k < 4; k++) test_scatter(&gathers[i], dtypes[k]);
 }
 
@@ -405,7 +406,7 @@ Test(move, indices_out_of_bounds) {
     fixture_open(&f, text);
     float x[15] = {0}, u[12] = {0}, y[15];
     void *outs[] = {y};
-    for (size_t k = 0; k < sizeof bad / sizeof bad[0]; k++)
+    for (size_t k = 0; k < TSR_COUNT(bad); k++)
         for (size_t b = 0; b < f.built_count; b++) {
             int64_t i[4] = {4, 0, bad[k], 1};
             argument three[] = {{x, sizeof x}, {i, sizeof i}, {NULL, 48}};
@@ -453,7 +454,7 @@ static void test_cumsum(const gather_case *t, tsr_dtype dtype, bool reverse, boo
 
 Test(move, cumsum) {
     static const tsr_dtype dtypes[] = {TSR_DTYPE_F64, TSR_DTYPE_F32, TSR_DTYPE_BF16, TSR_DTYPE_I32};
-    for (size_t i = 0; i < sizeof gathers / sizeof gathers[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(gathers); i++)
         for (size_t k = 0; k < 4; k++)
             test_cumsum(&gathers[i], dtypes[k], (i + k) & 1, (i + k) & 2);
 }
@@ -529,6 +530,6 @@ Test(move, sort, .timeout = 200) {
         {{2, {17, 40}}, {0}, 0}, {{3, {3, 33, 5}}, {0}, 1}, {{2, {0, 5}}, {0}, 1},
         {{1, {5000}}, {0}, 0},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(cases); i++)
         for (size_t k = 0; k < 4; k++) test_sort(&cases[i], dtypes[k], (i + k) & 1);
 }

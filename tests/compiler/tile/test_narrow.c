@@ -3,6 +3,7 @@
  * bf16, f16 and i8. Conversions of every 16-bit pattern and of random ones against the one-step
  * rounding of runtime/base; then the rule that an op on bf16 or f16 is the op on f32, rounded once.
  */
+#include "runtime/base/array.h"
 #include "tests/compiler/tile/harness.h"
 
 #include <criterion/criterion.h>
@@ -155,7 +156,7 @@ static const char *const ops[] = {"neg",  "abs",     "relu",  "exp",   "log",
                                   "tanh", "sqrt",    "rsqrt", "erf",   "expm1",
                                   "silu", "sigmoid", "gelu",  "floor", "sign"};
 static const char *const pairs[] = {"add", "sub", "mul", "div", "max", "min", "pow"};
-enum { OPS = sizeof ops / sizeof ops[0], PAIRS = sizeof pairs / sizeof pairs[0], COUNT = 4099 };
+enum { OPS = TSR_COUNT(ops), PAIRS = TSR_COUNT(pairs), COUNT = 4099 };
 
 static void append_op(tsr_buffer *text, const char *name, const char *dtype, bool pair) {
     char type[32];
@@ -331,8 +332,8 @@ Test(narrow, tails_of_one_lane) {
     uint16_t y[ROWS * MOST];
     random_state random = {8};
     random_fill(&random, TSR_DTYPE_F32, x, ROWS * MOST, 0, 99);
-    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
-        for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
+    for (size_t i = 0; i < TSR_COUNT(types); i++)
+        for (size_t k = 0; k < TSR_COUNT(sizes); k++) {
             const char *name = tsr_dtype_name(types[i]);
             size_t count = sizes[k], size = tsr_dtype_size(types[i]);
             char text[512];

@@ -4,6 +4,7 @@
  * are small integers, so that many are equal and their sums are exact.
  */
 #include "compiler/ir/target.h"
+#include "runtime/base/array.h"
 #include "tests/compiler/tile/harness.h"
 
 #include <criterion/criterion.h>
@@ -166,12 +167,12 @@ static const pool cases[] = {
 static const pool narrow = {1, 9, 11, 19, {3, 3}, {2, 2}, {1, 1, 1, 1}, TSR_DTYPE_BF16};
 
 Test(pool, forward) {
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(cases); i++)
         for (kind k = MAX; k <= AVG; k++) run(&cases[i], k, i % 2);
     for (kind k = MAX; k <= AVG; k++) run(&narrow, k, false);
 }
 
 Test(pool, gradients) {
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(cases); i++)
         for (kind k = MAX_GRAD; k <= AVG_GRAD; k++) run(&cases[i], k, i % 2);
 }

@@ -4,6 +4,7 @@
  * memory layout, so a sum over any axes of any shape must agree.
  */
 #include "compiler/ir/target.h"
+#include "runtime/base/array.h"
 #include "tests/compiler/tile/harness.h"
 #include "tests/compiler/tile/order.h"
 
@@ -213,38 +214,38 @@ static const struct {
 };
 
 Test(reduce, sum) {
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(cases); i++)
         test("sum", TSR_DTYPE_F32, &cases[i].shape, cases[i].axes, i % 2);
 }
 
 Test(reduce, types) {
     static const tsr_dtype dtypes[] = {TSR_DTYPE_F64, TSR_DTYPE_I64, TSR_DTYPE_I32};
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i += 3)
+    for (size_t i = 0; i < TSR_COUNT(cases); i += 3)
         for (size_t d = 0; d < 3; d++)
             test("sum", dtypes[d], &cases[i].shape, cases[i].axes, false);
 }
 
 Test(reduce, max) {
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(cases); i++)
         test("reduce_max", i % 3 ? TSR_DTYPE_F32 : TSR_DTYPE_I32, &cases[i].shape, cases[i].axes,
              false);
 }
 
 Test(reduce, min) {
     static const tsr_dtype dtypes[] = {TSR_DTYPE_F32, TSR_DTYPE_I32, TSR_DTYPE_F64};
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(cases); i++)
         test("reduce_min", dtypes[i % 3], &cases[i].shape, cases[i].axes, false);
 }
 
 Test(reduce, prod) {
     static const tsr_dtype dtypes[] = {TSR_DTYPE_F32, TSR_DTYPE_I32, TSR_DTYPE_F64};
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(cases); i++)
         test("reduce_prod", dtypes[i % 3], &cases[i].shape, cases[i].axes, i % 3 == 0);
 }
 
 Test(reduce, argmax) {
     static const tsr_dtype dtypes[] = {TSR_DTYPE_F32, TSR_DTYPE_I64, TSR_DTYPE_F64, TSR_DTYPE_I32};
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(cases); i++)
         if ((cases[i].axes & (cases[i].axes - 1)) == 0)
             test("argmax", dtypes[i % 4], &cases[i].shape, cases[i].axes, false);
 }
@@ -253,7 +254,7 @@ Test(reduce, argmax) {
 Test(reduce, argmax_of_runs) {
     static const tsr_dtype dtypes[] = {TSR_DTYPE_F32, TSR_DTYPE_I64, TSR_DTYPE_F64, TSR_DTYPE_I32};
     static const uint64_t sizes[] = {31, 32, 33, 63, 64, 65, 128, 999, 1530};
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(sizes); i++)
         for (size_t d = 0; d < 4; d++)
             test("argmax", dtypes[d], &(tsr_shape){2, {3, sizes[i]}}, 2, false);
 }
@@ -287,8 +288,8 @@ static const struct {
 
 Test(reduce, long_axes, .timeout = 240) {
     static const char *const ops[] = {"sum", "sum", "reduce_prod", "sum", "reduce_max"};
-    for (size_t i = 0; i < sizeof long_cases / sizeof long_cases[0]; i++)
-        for (size_t k = 0; k < sizeof ops / sizeof ops[0]; k++)
+    for (size_t i = 0; i < TSR_COUNT(long_cases); i++)
+        for (size_t k = 0; k < TSR_COUNT(ops); k++)
             test(ops[k], k == 3 ? TSR_DTYPE_F64 : TSR_DTYPE_F32, &long_cases[i].shape,
                  long_cases[i].axes, k == 1);
 }
@@ -296,7 +297,7 @@ Test(reduce, long_axes, .timeout = 240) {
 Test(reduce, long_columns, .timeout = 240) {
     static const tsr_shape shapes[] = {
         {2, {16384, 5}}, {2, {16385, 5}}, {2, {16424, 33}}, {2, {20480, 64}}, {3, {2, 16500, 7}}};
-    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(shapes); i++)
         test_problem(&(problem){.op = i % 2 ? "sum" : "reduce_prod",
                                 .dtype = i == 3 ? TSR_DTYPE_F64 : TSR_DTYPE_F32,
                                 .shape = shapes[i],

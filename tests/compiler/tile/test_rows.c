@@ -3,6 +3,7 @@
  * Groups of several reductions: softmax, norms and gradients in one kernel. They must give the same
  * bits as the same ops in separate kernels, and agree with a reference in double.
  */
+#include "runtime/base/array.h"
 #include "tests/compiler/tile/harness.h"
 
 #include <criterion/criterion.h>
@@ -273,7 +274,7 @@ static void test_program(const struct named *program, const shapes *s, tsr_dtype
 
 static void test_programs(const shapes *cases, size_t count) {
     static const tsr_dtype dtypes[] = {TSR_DTYPE_F32, TSR_DTYPE_F64, TSR_DTYPE_BF16};
-    for (size_t p = 0; p < sizeof programs / sizeof programs[0]; p++)
+    for (size_t p = 0; p < TSR_COUNT(programs); p++)
         for (size_t i = 0; i < count; i++)
             test_program(&programs[p], &cases[i], dtypes[(i + p) % 3]);
 }
@@ -286,7 +287,7 @@ Test(rows, bits_of_the_ops_alone, .timeout = 240) {
         {{2, {0, 9}}, 1, 0},     {{3, {3, 1, 9}}, 2, 0},  {{2, {700, 3}}, 1, 0},
         {{2, {64, 64}}, 1, 0},
     };
-    test_programs(cases, sizeof cases / sizeof cases[0]);
+    test_programs(cases, TSR_COUNT(cases));
 }
 
 /* Up to 64 rows, and more; following dims that are merged, and vectors that are not whole. */
@@ -297,7 +298,7 @@ Test(rows, bits_of_columns, .timeout = 240) {
         {{3, {2, 0, 20}}, 1, 1},   {{3, {0, 4, 20}}, 1, 1},     {{2, {1000, 17}}, 1, 1},
         {{3, {2, 64, 96}}, 1, 1},  {{4, {3, 2, 67, 31}}, 2, 1},
     };
-    test_programs(cases, sizeof cases / sizeof cases[0]);
+    test_programs(cases, TSR_COUNT(cases));
 }
 
 /* exp 1 ulp of the result, its argument's rounding up to |x - m| / 2 ulp, the sum's 64 chains of 4

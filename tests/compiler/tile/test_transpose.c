@@ -2,6 +2,7 @@
  *
  * Transposes and reshapes move every element to its position, for all types and shapes.
  */
+#include "runtime/base/array.h"
 #include "tests/compiler/tile/harness.h"
 
 #include <criterion/criterion.h>
@@ -79,7 +80,7 @@ Test(transpose, permutations) {
         {TSR_DTYPE_F32, {3, {1, 17, 1}}, {2, 0, 1}},
         {TSR_DTYPE_F32, {0, {0}}, {0}},
     };
-    for (size_t i = 0; i < sizeof moves / sizeof moves[0]; i++) test(&moves[i]);
+    for (size_t i = 0; i < TSR_COUNT(moves); i++) test(&moves[i]);
 }
 
 Test(transpose, reshape) {

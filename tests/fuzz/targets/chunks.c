@@ -6,6 +6,7 @@
  * holds for a read into a sink.
  */
 #include "bundle/bundle.h"
+#include "runtime/base/array.h"
 #include "tests/bundle/kit.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -172,8 +173,7 @@ static void seed(const char *folder) {
         {4, 1, 2, SLOW_READ, 0, 0, 1, 0, 2, 0, 0, 0, 1, 0},
         {0, 240, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
     };
-    for (unsigned i = 0; i < sizeof seeds / sizeof seeds[0]; i++)
-        fuzz_put(folder, i, seeds[i], sizeof seeds[i]);
+    for (unsigned i = 0; i < TSR_COUNT(seeds); i++) fuzz_put(folder, i, seeds[i], sizeof seeds[i]);
 }
 
 /* Moves reads to the ends of layers and chunks. */
@@ -184,7 +184,7 @@ static size_t mutate(uint8_t *bytes, size_t size_bytes, size_t size_max, uint32_
     if (size < HEAD_BYTES + READ_BYTES) return size;
     size_t reads = (size - HEAD_BYTES) / READ_BYTES;
     uint8_t *at = bytes + HEAD_BYTES + fuzz_random(&state) % reads * READ_BYTES;
-    uint16_t edge = edges[fuzz_random(&state) % (sizeof edges / sizeof edges[0])];
+    uint16_t edge = edges[fuzz_random(&state) % (TSR_COUNT(edges))];
     memcpy(at + (fuzz_one_in(&state, 2) ? 2 : 4), &edge, sizeof edge);
     for (size_t i = 0; i < reads; i++) { /* most inputs have no slow read */
         uint8_t *slow = bytes + HEAD_BYTES + i * READ_BYTES + 1;

@@ -5,6 +5,7 @@
  */
 #include "manifests/fatbin.h"
 
+#include "runtime/base/array.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <string.h>
@@ -50,7 +51,7 @@ static size_t encode(uint32_t seed, tsr_arena *arena, const void **out_bytes) {
     for (uint32_t i = 0; i < fatbin.kernel_count; i++) make_kernel(&state, &kernels[i]);
     for (uint32_t i = 0; i < fatbin.image_count; i++)
         images[i] = (tsr_fatbin_image){.kind = below(&state, 2) ? TSR_FATBIN_CUBIN : TSR_FATBIN_PTX,
-                                       .arch = archs[below(&state, sizeof archs / sizeof archs[0])],
+                                       .arch = archs[below(&state, TSR_COUNT(archs))],
                                        .exactly = below(&state, 2),
                                        .bytes = code[i],
                                        .size_bytes = CODE_BYTES};

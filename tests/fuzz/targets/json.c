@@ -5,6 +5,7 @@
  */
 #include "runtime/base/io/json.h"
 
+#include "runtime/base/array.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <cjson/cJSON.h>
@@ -20,15 +21,14 @@ static void seed(const char *folder) {
         "[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]",
         "[-0.5,1e300,1.25E-7]",
     };
-    for (unsigned i = 0; i < sizeof texts / sizeof texts[0]; i++)
-        fuzz_put(folder, i, texts[i], strlen(texts[i]));
+    for (unsigned i = 0; i < TSR_COUNT(texts); i++) fuzz_put(folder, i, texts[i], strlen(texts[i]));
 }
 
 /* Calls every accessor on every object of the tree. */
 static void use(const cJSON *value, const tsr_json_options *options) {
     static const char *const keys[] = {"a", "text", "list", "o"};
     for (const cJSON *item = value; item; item = item->next) {
-        for (size_t i = 0; cJSON_IsObject(item) && i < sizeof keys / sizeof keys[0]; i++) {
+        for (size_t i = 0; cJSON_IsObject(item) && i < TSR_COUNT(keys); i++) {
             tsr_ctx ctx = {0};
             const char *text = NULL;
             uint64_t number = 0;

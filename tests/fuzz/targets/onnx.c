@@ -5,6 +5,7 @@
  * right.
  */
 #include "compiler/frontend/onnx/tensor.h"
+#include "runtime/base/array.h"
 #include "runtime/base/buffer.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -121,7 +122,7 @@ static void put_node(tsr_buffer *out, uint32_t field, uint32_t *state, int depth
     put_text(&node, 1, "");
     put_text(&node, 2, "y");
     put_text(&node, 3, "node");
-    put_text(&node, 4, ops[fuzz_random(state) % (sizeof ops / sizeof ops[0])]);
+    put_text(&node, 4, ops[fuzz_random(state) % (TSR_COUNT(ops))]);
     for (uint32_t i = fuzz_random(state) % 4; i > 0; i--) put_attribute(&node, state, depth);
     put_message(out, field, &node);
 }

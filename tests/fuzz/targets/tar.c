@@ -4,6 +4,7 @@
  */
 #include "bundle/tar.h"
 
+#include "runtime/base/array.h"
 #include "tests/bundle/ram_io.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -105,7 +106,7 @@ static void change_field(uint8_t *block, uint32_t *state) {
     static const char types[] = "0x5x012367gLKS";
     static const char *const sizes[] = {"00000000000", "00000000001", "00000000777", "00000001000",
                                         "77777777777", "00000400000", "10 ",         " 1"};
-    size_t which = fuzz_random(state) % (sizeof fields / sizeof fields[0]);
+    size_t which = fuzz_random(state) % (TSR_COUNT(fields));
     uint8_t *field = block + fields[which].offset;
     if (fields[which].size == 1)
         *field = (uint8_t)types[fuzz_random(state) % (sizeof types - 1)];

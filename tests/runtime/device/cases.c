@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/runtime/device/cases.h"
 
+#include "runtime/base/array.h"
 #include "runtime/base/clock.h"
 #include "runtime/initialize.h"
 #include "tests/runtime/device_bench.h"
@@ -277,7 +278,7 @@ static void move_values(const char *device, uint32_t guarded, bool one_by_one, b
  * same if a graph ends before the await, and if the copies run as early or as late as possible. */
 void device_case_offloads(const char *device) {
     static const uint32_t guarded[] = {MOVES, 4, 6, 12, 14};
-    for (size_t i = 0; i < sizeof guarded / sizeof *guarded; i++)
+    for (size_t i = 0; i < TSR_COUNT(guarded); i++)
         for (int way = 0; way < 3; way++) move_values(device, guarded[i], way == 0, way == 1);
 }
 
@@ -341,7 +342,7 @@ static void make_loop(tsr_program_entry *entry) {
     *entry = (tsr_program_entry){.name = "f",
                                  .workspace_bytes = 192,
                                  .buffer_count = LOOP_BUFFERS,
-                                 .command_count = sizeof commands / sizeof *commands,
+                                 .command_count = TSR_COUNT(commands),
                                  .buffers = buffers,
                                  .commands = commands};
 }
@@ -641,4 +642,4 @@ const device_case device_cases[] = {
 #include "tests/runtime/device/cases.def"
 #undef X
 };
-const unsigned device_case_count = sizeof device_cases / sizeof *device_cases;
+const unsigned device_case_count = TSR_COUNT(device_cases);

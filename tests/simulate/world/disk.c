@@ -3,6 +3,7 @@
  * The disk as a process sees it: an in-memory file system that all processes share. Every operation
  * takes time, during which other processes run, and may fail according to the weather.
  */
+#include "runtime/base/array.h"
 #include "runtime/state/names.h"
 #include "tests/simulate/world/world.h"
 
@@ -110,8 +111,8 @@ static int io_open(void *self, int dir, const char *path, int flags, mode_t mode
     }
     snprintf(file.name, sizeof file.name, "%s", path);
     if (process->file_count == process->file_capacity) {
-        process->file_capacity = process->file_capacity ? 2 * process->file_capacity : 8;
-        process->files = realloc(process->files, process->file_capacity * sizeof *process->files);
+        process->files =
+            tsr_grow(process->files, &process->file_capacity, 8, sizeof *process->files);
         if (!process->files) abort();
     }
     process->files[process->file_count++] = file;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/simulate/world/world.h"
 
+#include "runtime/base/array.h"
+
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +17,7 @@ struct sim_event {
 
 static void *grown(void *memory, size_t count, size_t *capacity, size_t size) {
     if (count < *capacity) return memory;
-    *capacity = *capacity ? 2 * *capacity : 16;
-    memory = realloc(memory, *capacity * size);
+    memory = tsr_grow(memory, capacity, 16, size);
     if (!memory) abort();
     return memory;
 }
@@ -74,8 +75,7 @@ void sim_log(sim_world *world, const char *format, ...) {
     int length = vsnprintf(NULL, 0, format, again);
     va_end(again);
     while (world->log_capacity < world->log_bytes + (size_t)length + 2) {
-        world->log_capacity = world->log_capacity ? 2 * world->log_capacity : 1 << 16;
-        world->log = realloc(world->log, world->log_capacity);
+        world->log = tsr_grow(world->log, &world->log_capacity, 1 << 16, 1);
         if (!world->log) abort();
     }
     vsnprintf(world->log + world->log_bytes, (size_t)length + 1, format, arguments);

@@ -10,6 +10,7 @@
  */
 #include "tests/store/fuzz/fuzz.h"
 
+#include "runtime/base/array.h"
 #include "runtime/base/hash/hash.h"
 
 #include <stdio.h>
@@ -67,7 +68,7 @@ uint64_t fuzz_number(uint32_t *random) {
                                    65535,     65536,      1 << 20,    1 << 22,   (1 << 22) + 1,
                                    INT32_MAX, UINT32_MAX, UINT64_MAX, INT64_MAX, UINT64_C(4) << 30};
     uint32_t pick = fuzz_random(random) % 32;
-    if (pick < sizeof odd / sizeof odd[0]) return odd[pick];
+    if (pick < TSR_COUNT(odd)) return odd[pick];
     return fuzz_random(random) % (pick & 1 ? 16 : 1 << 24);
 }
 
@@ -90,7 +91,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
         const char *argument = (*argv)[i];
         if (strncmp(argument, "-seeds=", 7) == 0) seeds = argument + 7;
         if (strncmp(argument, "-target=", 8) != 0) continue;
-        for (size_t t = 0; t < sizeof targets / sizeof targets[0]; t++)
+        for (size_t t = 0; t < TSR_COUNT(targets); t++)
             if (strcmp(argument + 8, targets[t]->name) == 0) chosen = targets[t];
     }
     fuzz_require(chosen != NULL, "-target= names a target");

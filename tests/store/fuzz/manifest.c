@@ -3,6 +3,7 @@
  * Fuzzes manifests, and tokens inside a manifest whose map is valid. The repair follows
  * docs/state-store.md and does not use the encoder under test.
  */
+#include "runtime/base/array.h"
 #include "runtime/state/format.h"
 #include "tests/store/fuzz/fuzz.h"
 
@@ -27,7 +28,7 @@ typedef struct token_form {
 } token_form;
 static const token_form forms[] = {
     {104, 168, 176, 4}, {104 + 56, 168 + 56, 176 + 56, 4}, {104 + 88, 168 + 88, 178 + 88, 5}};
-enum { NEWEST = sizeof forms / sizeof forms[0] };
+enum { NEWEST = TSR_COUNT(forms) };
 
 static const token_form *form_of(const uint8_t *bytes, size_t size_bytes) {
     uint64_t version = size_bytes >= AT_VERSION + 4 ? fuzz_take(bytes + AT_VERSION, 4) : 0;
@@ -448,7 +449,7 @@ static size_t token_change(uint8_t *bytes, size_t size_bytes, size_t size_max, u
 
 static void token_seed(const char *folder) {
     static const unsigned samples[] = {0, 2, 4, 5};
-    for (unsigned i = 0; i < sizeof samples / sizeof samples[0]; i++) {
+    for (unsigned i = 0; i < TSR_COUNT(samples); i++) {
         tsr_arena arena = {0};
         size_t size;
         uint8_t *bytes = encode_sample(samples[i], &arena, &size);

@@ -2,6 +2,7 @@
  *
  * Fuzzes BASE records, and the messages of the coordinator and the ranks.
  */
+#include "runtime/base/array.h"
 #include "runtime/state/message.h"
 #include "tests/store/fuzz/fuzz.h"
 
@@ -129,7 +130,7 @@ static size_t message_change(uint8_t *bytes, size_t size_bytes, size_t size_max,
         memset(bytes + size_bytes, 'x', grown - size_bytes);
         return grown;
     }
-    unsigned pick = fuzz_random(random) % (sizeof fields / sizeof fields[0]);
+    unsigned pick = fuzz_random(random) % (TSR_COUNT(fields));
     uint64_t small = fuzz_random(random) % 9;
     fuzz_give(bytes + fields[pick].at, fuzz_random(random) & 1 ? small : fuzz_number(random),
               fields[pick].width);
@@ -167,7 +168,7 @@ static void message_seed(const char *folder) {
         {.kind = TSR_MESSAGE_AGREE, .subject = known},
         {.kind = TSR_MESSAGE_AGREE},
     };
-    for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (unsigned i = 0; i < TSR_COUNT(rows); i++) {
         uint8_t bytes[2048];
         tsr_message m = rows[i];
         m.epoch = 3;

@@ -4,6 +4,7 @@
  */
 #include "tests/store/proof/life.h"
 
+#include "runtime/base/array.h"
 #include "tests/store/model.h"
 #include "tests/store/proof/allocation.h"
 
@@ -44,7 +45,7 @@ const life_fault life_faults[] = {
     {.name = "close-edquot", .plan = {.kind = FAULT_ERROR, .error = EDQUOT, .name = "close"}},
     {.name = "allocation", .allocation = true},
 };
-const size_t life_fault_count = sizeof life_faults / sizeof life_faults[0];
+const size_t life_fault_count = TSR_COUNT(life_faults);
 
 __attribute__((format(printf, 2, 3))) static void violate(char out_text[LIFE_TEXT],
                                                           const char *format, ...) {
@@ -333,8 +334,8 @@ const life_start *life_start_get(const char *name) {
                 {"littered", make_littered},
                 {"many", make_many},
                 {"replaced", make_replaced}};
-    static life_start made[sizeof rows / sizeof rows[0]];
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    static life_start made[TSR_COUNT(rows)];
+    for (size_t i = 0; i < TSR_COUNT(rows); i++) {
         if (strcmp(rows[i].name, name) != 0) continue;
         if (!made[i].disk) {
             life_run run = rows[i].make();

@@ -6,6 +6,7 @@
  * LAYER: singles, pairs, weak. Without --seconds the whole layer runs. A violation is printed with
  * the options that reproduce it; the exit status is then 1.
  */
+#include "runtime/base/array.h"
 #include "tests/store/proof/proof.h"
 
 #include <stdio.h>
@@ -68,7 +69,7 @@ int main(int argc, char **argv) {
             return usage("unknown option");
     }
     if (argc % 2) return usage("an option without a value");
-    for (size_t i = 0; argc > 1 && i < sizeof layers / sizeof layers[0]; i++)
+    for (size_t i = 0; argc > 1 && i < TSR_COUNT(layers); i++)
         if (strcmp(argv[1], layers[i].name) == 0) return layers[i].run(&options) ? 0 : 1;
     return usage("no such layer");
 }

@@ -6,6 +6,7 @@
 #include "tools/aot/diff/diff.h"
 
 #include "bundle/provenance.h"
+#include "runtime/base/array.h"
 #include "runtime/base/io/json.h"
 #include "runtime/base/plural.h"
 #include "tools/aot/aot.h"
@@ -278,8 +279,7 @@ tsr_result tsr_aot_diff(tsr_ctx *ctx, int argc, char **argv) {
     const char *paths[2] = {NULL, NULL};
     bool done = false;
     diff d = {.ctx = ctx};
-    tsr_flag flags[] = {
-        {"--json", TSR_FLAG_SWITCH, TSR_FILE_NONE, &d.json, NULL, "one JSON object", 0, 0, false}};
+    tsr_flag flags[] = {TSR_FLAG("--json", SWITCH, NONE, &d.json, NULL, "one JSON object", 0, 0)};
     const tsr_aot_word positional[] = {
         {"A", TSR_FILE_BUNDLE}, {"B", TSR_FILE_BUNDLE}, {NULL, TSR_FILE_NONE}};
     const tsr_aot_command_line line = {
@@ -287,7 +287,7 @@ tsr_result tsr_aot_diff(tsr_ctx *ctx, int argc, char **argv) {
         .notes = "Exit code 0: the same; 21: something differs. Form of the JSON: "
                  "schemas/diff.schema.json.\n",
         .flags = flags,
-        .flag_count = sizeof flags / sizeof flags[0],
+        .flag_count = TSR_COUNT(flags),
         .positional = positional,
         .out_words = paths};
     TRY(ctx, tsr_aot_parse(ctx, argc, argv, &line, &done));

@@ -5,6 +5,7 @@
 #include "compiler/frontend/onnx/rules.h"
 #include "compiler/frontend/onnx/tensor.h"
 #include "compiler/process/guard.h"
+#include "runtime/base/array.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -46,7 +47,7 @@ bool tsr_onnx_rule_variadic(tsr_onnx_call *c) {
 bool tsr_onnx_rule_compare(tsr_onnx_call *c) {
     static const char *const words[] = {"eq", "ne", "lt", "le", "gt", "ge"};
     tsr_predicate predicate = TSR_PREDICATE_EQ;
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(words); i++)
         if (strcmp(words[i], c->row->with) == 0) predicate = (tsr_predicate)i;
     return tsr_onnx_out(c, 0, tsr_onnx_compare(c, predicate, tsr_onnx_in(c, 0), tsr_onnx_in(c, 1)));
 }
@@ -368,7 +369,7 @@ bool tsr_onnx_rule_of_known(tsr_onnx_call *c) {
                              "model is built; Graph IR has no such op");
     double *values = TSR_NEW(c->arena, double, (size_t)known->count + 1);
     TSR_NEED(values);
-    for (size_t k = 0; k < sizeof functions / sizeof functions[0]; k++)
+    for (size_t k = 0; k < TSR_COUNT(functions); k++)
         for (uint64_t i = 0; i < known->count && strcmp(c->row->op, functions[k].op) == 0; i++)
             values[i] = functions[k].compute(known->floats[i]);
     return tsr_onnx_out(c, 0, tsr_onnx_numbers(c, known->type.dtype, &known->type.shape, values));

@@ -5,6 +5,7 @@
  * keeps the row's state and gives zeros.
  */
 #include "compiler/frontend/onnx/rules/loop.h"
+#include "runtime/base/array.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -38,7 +39,7 @@ static MlirValue activate(tsr_onnx_call *c, const layer *l, const char *name, Ml
         x = EMIT(c, "min", x, tsr_onnx_number(c, x, l->clip));
         x = EMIT(c, "max", x, tsr_onnx_number(c, x, -l->clip));
     }
-    for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(plain); i++)
         if (strcasecmp(name, plain[i].name) == 0)
             return tsr_onnx_emit(c, plain[i].op, &x, 1, NULL, NULL);
     if (strcasecmp(name, "softsign") == 0)

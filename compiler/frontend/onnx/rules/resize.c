@@ -5,6 +5,7 @@
  */
 #include "compiler/frontend/onnx/rules.h"
 #include "compiler/process/guard.h"
+#include "runtime/base/array.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -221,9 +222,8 @@ static bool check_words(tsr_onnx_call *c, const resize *r) {
         "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel",  "align_corners",
         "asymmetric", "tf_crop_and_resize",   "tf_half_pixel_for_nn"};
     bool mode = false, transform = false;
-    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++)
-        mode = mode || strcmp(r->mode, modes[i]) == 0;
-    for (size_t i = 0; i < sizeof transforms / sizeof transforms[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(modes); i++) mode = mode || strcmp(r->mode, modes[i]) == 0;
+    for (size_t i = 0; i < TSR_COUNT(transforms); i++)
         transform = transform || strcmp(r->transform, transforms[i]) == 0;
     return (mode && transform) ||
            tsr_onnx_fail(c, TSR_DIAG_ONNX_ATTRIBUTE,

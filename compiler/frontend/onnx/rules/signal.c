@@ -6,6 +6,7 @@
 #include "compiler/frontend/onnx/rules.h"
 #include "compiler/frontend/onnx/tensor.h"
 #include "compiler/process/guard.h"
+#include "runtime/base/array.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -29,7 +30,7 @@ bool tsr_onnx_rule_window(tsr_onnx_call *c) {
     if (!tsr_onnx_in_int(c, 0, "size", &size)) return false;
     if (size < 0 || size > TSR_ONNX_KNOWN_MAX || dtype == TSR_DTYPE_NONE)
         return tsr_onnx_fail(c, TSR_DIAG_ONNX_INPUT, "a window of %" PRId64 " places", size);
-    for (size_t i = 0; i < sizeof windows / sizeof windows[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(windows); i++)
         if (strcmp(c->row->with, windows[i].name) == 0) terms = windows[i].terms;
     double *values = TSR_NEW(c->arena, double, (size_t)size + 1);
     TSR_NEED(values);
