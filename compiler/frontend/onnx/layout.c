@@ -359,7 +359,7 @@ void tsr_onnx_move_transposes(MlirBlock block) {
     TSR_FOR_EACH_OP(op, block) {
         tsr_op id = tsr_op_of(op);
         tsr_builder b = tsr_builder_before(op);
-        if (id == TSR_OP_NONE) continue;
+        if (tsr_op_dialect(id) != TSR_DIALECT_GRAPH) continue;
         if (own[id])
             own[id](&b, op);
         else if (is_elementwise(op))
