@@ -169,6 +169,46 @@ static size_t encode(uint32_t seed, tsr_arena *arena, const void **out_bytes) {
 
 static void seed(const char *folder) { fuzz_put_valid(folder, 16, encode); }
 
+/* ---- the wire format ----------------------------------------------------------------------- */
+
+static size_t read_varint(const uint8_t *at, const uint8_t *end, uint64_t *out) {
+    *out = 0;
+    for (size_t i = 0; i < 10 && at + i < end; i++) {
+        *out |= (uint64_t)(at[i] & 0x7f) << (7 * i);
+        if (!(at[i] & 0x80)) return i + 1;
+    }
+    return 0;
+}
+
+/* The bytes of the field at `at`, with its key; `out_inner` is what a field of bytes holds. */
+static size_t field_size(const uint8_t *at, const uint8_t *end, uint32_t *out_type,
+                         size_t *out_inner) {
+    uint64_t key = 0, value = 0;
+    size_t size = read_varint(at, end, &key), more = 0;
+    *out_type = (uint32_t)(key & 7);
+    *out_inner = 0;
+    if (!size) return 0;
+    if (*out_type == 1 || *out_type == 5) return size + (*out_type == 1 ? 8 : 4);
+    more = read_varint(at + size, end, &value);
+    if (!more) return 0;
+    if (*out_type != BYTES) return size + more;
+    if (value > (uint64_t)(end - at) - size - more) return 0;
+    *out_inner = (size_t)value;
+    return size + more + (size_t)value;
+}
+
+/* True if the bytes are fields, one after the other: the outermost message can be read. */
+static bool is_message(const uint8_t *bytes, size_t size_bytes) {
+    const uint8_t *at = bytes, *end = bytes + size_bytes;
+    size_t length = 0, inner = 0;
+    uint32_t type = 0;
+    for (; at < end; at += length) {
+        length = field_size(at, end, &type, &inner);
+        if (length == 0 || length > (size_t)(end - at)) return false;
+    }
+    return true;
+}
+
 /* ---- reading --------------------------------------------------------------------------------- */
 
 static unsigned touched; /* keeps the reads below */
@@ -229,36 +269,10 @@ static bool run(const uint8_t *bytes, size_t size_bytes) {
     }
     tsr_onnx_files_finish(&files);
     tsr_arena_finish(&arena);
-    return !result.code;
+    return is_message(bytes, size_bytes);
 }
 
 /* ---- mutating -------------------------------------------------------------------------------- */
-
-static size_t read_varint(const uint8_t *at, const uint8_t *end, uint64_t *out) {
-    *out = 0;
-    for (size_t i = 0; i < 10 && at + i < end; i++) {
-        *out |= (uint64_t)(at[i] & 0x7f) << (7 * i);
-        if (!(at[i] & 0x80)) return i + 1;
-    }
-    return 0;
-}
-
-/* The bytes of the field at `at`, with its key; `out_inner` is what a field of bytes holds. */
-static size_t field_size(const uint8_t *at, const uint8_t *end, uint32_t *out_type,
-                         size_t *out_inner) {
-    uint64_t key = 0, value = 0;
-    size_t size = read_varint(at, end, &key), more = 0;
-    *out_type = (uint32_t)(key & 7);
-    *out_inner = 0;
-    if (!size) return 0;
-    if (*out_type == 1 || *out_type == 5) return size + (*out_type == 1 ? 8 : 4);
-    more = read_varint(at + size, end, &value);
-    if (!more) return 0;
-    if (*out_type != BYTES) return size + more;
-    if (value > (uint64_t)(end - at) - size - more) return 0;
-    *out_inner = (size_t)value;
-    return size + more + (size_t)value;
-}
 
 static void change_message(const uint8_t *bytes, size_t size, int depth, uint32_t *state,
                            tsr_buffer *out);
