@@ -7,6 +7,7 @@
 #include "compiler/target/host/host.h"
 #include "compiler/target/host/rules.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 typedef struct reader {
@@ -303,8 +304,8 @@ static TSR_RESULT read_collective(reader *r, MlirOperation op) {
     }
     if ((uint64_t)ranks != r->config->virtual_ranks)
         FAIL(r->ctx, TSR_COMPILE,
-             "@%s: \"%s\" is among %lld ranks; the program has %llu virtual ranks", r->entry->name,
-             kind, (long long)ranks, (unsigned long long)r->config->virtual_ranks);
+             "@%s: \"%s\" is among %" PRId64 " ranks; the program has %" PRIu64 " virtual ranks",
+             r->entry->name, kind, ranks, r->config->virtual_ranks);
     command->kernel = tsr_collective_find(kind)->kind;
     return TSR_SUCCESS;
 }
