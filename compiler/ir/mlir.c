@@ -594,7 +594,8 @@ static MlirAttribute make_bools(MlirType shaped, uint64_t count, const uint8_t *
 MlirAttribute tsr_attr_make_elements(MlirContext context, const tsr_type *type, const void *data) {
     MlirType shaped = tsr_type_make(context, type);
     uint64_t count = 0;
-    TSR_ASSERT(tsr_type_is_static(type) && tsr_shape_count(&type->shape, &count));
+    bool fits = tsr_shape_count(&type->shape, &count);
+    TSR_ASSERT(tsr_type_is_static(type) && fits);
     intptr_t n = (intptr_t)count;
     switch (type->dtype) {
     case TSR_DTYPE_F64:

@@ -157,7 +157,8 @@ static TSR_RESULT read_launch(reader *r, MlirOperation op) {
     TRY(r->ctx, add_command(r, op, &command));
     while (index < r->program->kernel_count && strcmp(r->program->kernels[index], name) != 0)
         index++;
-    TSR_ASSERT(index < r->program->kernel_count && tsr_op_i64(kernel, "grid", &grid));
+    bool has_grid = tsr_op_i64(kernel, "grid", &grid);
+    TSR_ASSERT(index < r->program->kernel_count && has_grid);
     MlirType type = mlirTypeAttrGetValue(tsr_op_attr(kernel, "function_type"));
     command->kernel = index;
     command->grid = (uint64_t)grid;
