@@ -139,7 +139,7 @@ static tsr_result check_whole(tsr_ctx *ctx, const tsr_trainer *self) {
     if (tsr_train_is_whole(self->steps)) return TSR_SUCCESS;
     FAIL(ctx, TSR_USAGE,
          "step %" PRIu64 " of '%s' failed, and the state may hold a part of it; expected the "
-                         "trainer to be closed, and another opened on the last committed state",
+         "trainer to be closed, and another opened on the last committed state",
          self->summary.position.step + 1, self->model->config.name);
 }
 

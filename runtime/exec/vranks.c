@@ -19,7 +19,7 @@ tsr_result tsr_vranks_share(tsr_ctx *ctx, uint64_t total, uint32_t rank, uint32_
     if (rank_count > total)
         FAIL(ctx, TSR_USAGE,
              "%u rank%s for %" PRIu64 " virtual rank%s; expected at most one rank for each (a "
-                                      "build with --virtual-ranks has more)",
+             "build with --virtual-ranks has more)",
              rank_count, TSR_PLURAL(rank_count), total, TSR_PLURAL(total));
     tsr_vranks vranks = {.total = (uint32_t)total, .rank = rank, .rank_count = rank_count};
     vranks.first = tsr_vranks_first(&vranks, rank);

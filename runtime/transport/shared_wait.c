@@ -193,7 +193,7 @@ static tsr_result scan_for_elsewhere(tsr_ctx *ctx, shared_end *s, shared_wait *w
             return fail_different(ctx, s, rank, here.number, there.operation, there.number);
         FAIL(ctx, TSR_RANK,
              "%s %" PRIu64 " of region '%s': ranks %u and %u have different sizes; to one they are "
-                           "all at most %zu byte%s",
+             "all at most %zu byte%s",
              tsr_operation_name(here.operation), here.number, here.region, s->base.rank, rank,
              s->base.meeting_bytes, TSR_PLURAL(s->base.meeting_bytes));
     }
