@@ -445,7 +445,9 @@ enum { SHOWN_MAX = 100 };
 
 /* Indexed by the kind of op: attributes that a program may have, NULL, attributes that passes add,
  * NULL. */
-static const char *const of_module[] = {"tessera.mesh", TSR_WEIGHTS_NAME, TSR_WEIGHTS_DIGEST_NAME,
+static const char *const of_module[] = {"tessera.mesh",
+                                        TSR_WEIGHTS_NAME,
+                                        TSR_WEIGHTS_DIGEST_NAME,
                                         NULL,
                                         TSR_NUMERICS_NAME,
                                         TSR_WORKSPACE_MAX_NAME,

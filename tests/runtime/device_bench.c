@@ -11,7 +11,7 @@
 
 fake_cuda *fake;
 int64_t bench_limit = BENCH_LIMIT;
-const char bench_planned[] = "'toy' plans 9 bytes, of them 8 for tensors: w (4)";
+const char bench_planned[] = "'toy' plans 9 bytes, including 8 for tensors: w (4)";
 
 void bench_open_fake(void) {
     /* A fake driver writes to all memory that it allocates. Freed memory is reused without a system

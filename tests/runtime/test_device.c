@@ -433,7 +433,7 @@ Test(device, what_is_wrong_is_told) {
     changed.memory_max = 500;
     refused(&b, &changed, TSR_MEMORY,
             "0a0b0c0d0e0f); 500 are allowed; 1048576 of 1048576 bytes of device memory are free; "
-            "'toy' plans 9 bytes, of them 8 for tensors: w (4)");
+            "'toy' plans 9 bytes, including 8 for tensors: w (4)");
     changed = options;
     changed.kernel_count = 2;
     refused(&b, &changed, TSR_CORRUPT, "GPU code has 3 kernels; the program has 2");
@@ -461,10 +461,11 @@ Test(device, what_is_wrong_is_told) {
     refused(&b, &options, TSR_CORRUPT, "argument 0 of kernel 'twice' has 4096 bytes; expected 8");
     *fake = whole;
     fake->major = 7;
-    refused(&b, &options, TSR_TARGET,
-            "no code for Fake A (0, GPU-00010203-0405-0607-0809-0a0b0c0d0e0f) of compute "
-            "capability 7.0; there is machine code for 9.0 alone, machine code for 8.0, PTX for "
-            "8.0");
+    refused(
+        &b, &options, TSR_TARGET,
+        "no code for Fake A (0, GPU-00010203-0405-0607-0809-0a0b0c0d0e0f) of compute "
+        "capability 7.0; the bundle has machine code for 9.0 alone, machine code for 8.0, PTX for "
+        "8.0");
     *fake = whole;
     fake->fail = "cuModuleLoadDataEx";
     fake->fail_at = 1;

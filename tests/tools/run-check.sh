@@ -80,7 +80,7 @@ check "the seed is nobody's to give" sh -c '! grep -q "needs --input" gpu'
 
 # GPU memory: the free and the allowed memory, with the messages and the exit code of a run.
 expect "it fits what is allowed" 0 '^  allowed there \(0: all\) +67108864$' on free=1048576000 --device cuda --device-memory 64
-plan="'net' plans [0-9]+ bytes, of them [0-9]+ for tensors: w \(1440000\), "
+plan="'net' plans [0-9]+ bytes, including [0-9]+ for tensors: w \(1440000\), "
 expect "too little is allowed" 15 \
     "^why:     [0-9]+ bytes of device memory are needed on Fake A .*\); 1048576 are allowed; 1048576000 of [0-9]+ bytes .* are free; $plan" \
     on free=1048576000 --device cuda --device-memory 1

@@ -85,7 +85,7 @@ broken "an error of its memory" 'fail=cuGraphLaunch at=9 code=214' 17 \
 broken "an error without a name" 'fail=cuGraphLaunch at=9 code=9999' 17 'step 5: cuGraphLaunch: an unknown error \(9999\): train$'
 broken "what is saved cannot be read" 'fail=cuMemcpyDtoHAsync_v2 at=9 code=700' 17 \
     "saving failed .1 in all, 1 in a row.: 'S': cuMemcpyDtoHAsync_v2: CUDA_ERROR_ILLEGAL_ADDRESS"
-planned="'toy' plans [0-9]+ bytes, of them 128 for tensors: w \(16\), w.count \(8\)"
+planned="'toy' plans [0-9]+ bytes, including 128 for tensors: w \(16\), w.count \(8\)"
 short=".*; [0-9]+ of [0-9]+ bytes of device memory are free; $planned; a smaller batch needs less$"
 broken "no memory in a run" 'fail=cuGraphLaunch at=9 code=2' 15 "step 5: cuGraphLaunch: CUDA_ERROR_OUT_OF_MEMORY \(2\): train$short"
 
@@ -138,7 +138,7 @@ else
     expect "no assembler" 0 'notice: no ptxas was found: the bundle contains only PTX for NVIDIA GPUs' env PATH="$PWD/empty" "$AOT" build net.mlir -o ptx.tsb --target=cuda:sm_90a
 fi
 expect "more than --device-memory" 15 \
-    "[0-9]+ bytes of device memory are needed on .*; 1048576 are allowed; .* are free; 'net' plans [0-9]+ bytes, of them [0-9]+ for tensors: w \(1440000\), " \
+    "[0-9]+ bytes of device memory are needed on .*; 1048576 are allowed; .* are free; 'net' plans [0-9]+ bytes, including [0-9]+ for tensors: w \(1440000\), " \
     env LD_LIBRARY_PATH=fake FAKE_CUDA_TOLD='any=1 free=1000000000' "$RUN" net.tsb --device cuda --device-memory 1 --data x=x.bin \
     --steps 9 --state-dir N
 check "more than --device-memory: nothing is saved" sh -c '! ls N/MANIFEST.* 2>/dev/null'

@@ -78,7 +78,7 @@ expect "goes on without the flag" 0 'resumed generation 2 at step 400' train --d
 straight=$(state_of .out)
 samples new1.jsonl new2.jsonl >new.txt
 once "an epoch of new data" 1100 new.txt
-expect "and with it" 0 'nothing new begins' "$RUN" ids.tsb --data x=more.npy --steps 541 --state-dir D --new-data
+expect "and with it" 0 'there is no new data' "$RUN" ids.tsb --data x=more.npy --steps 541 --state-dir D --new-data
 expect "the old data is now other data" 12 'the data has 999 rows .* trained with 1100 rows' train --data x=x.npy --steps 600 --state-dir D
 rm -rf D && cp -a S D
 expect "in one run, the same bits" 0 "^state $straight step 540" train --data x=more.npy --steps 540 --state-dir D --new-data

@@ -165,7 +165,7 @@ expect "an output that differs" 13 "step 2, tensor 'output y'.*: recorded [0-9a-
 "$LOG" calls.log bent.log 3 'input x' 4096 4032 0 >.out
 expect "an input that differs" 13 "step 3, tensor 'input x', element 4032: recorded 1, replayed 0; region 'predict'$" predict --replay bent.log
 head -n 5 calls.log >short.log
-expect "a log of fewer calls" 8 'has no step 4; it holds 0 to 3' predict --replay short.log
+expect "a log of fewer calls" 8 'has no step 4; it contains steps 0 to 3' predict --replay short.log
 check "with the values of a call" predict --record values2.log --record-values 2
 expect "are replayed" 0 'replay matches: 6 calls' predict --replay values2.log
 expect "values without a log" 6 'values of call 2 are requested, but no log is written' predict --output y=z.npy --record-values 2

@@ -5,6 +5,7 @@
 #include "compiler/compile.h"
 #include "runtime/base/array.h"
 #include "runtime/base/buffer.h"
+#include "runtime/base/hash/file.h"
 #include "runtime/base/io/io.h"
 #include "tessera/tessera.h"
 #include "tools/aot/aot.h"
@@ -223,7 +224,7 @@ static tsr_result find_weights(tsr_ctx *ctx, build *b, const tsr_compile_report 
     const char *path =
         tsr_arena_printf(&b->arena, "%.*s%s", folder, b->source, report->weights_name);
     if (!path) FAIL(ctx, TSR_MEMORY, "no memory for a path");
-    TRY(ctx, tsr_aot_file_digest(ctx, path, &digest));
+    TRY(ctx, tsr_file_digest(ctx, path, &digest));
     tsr_digest_format(&digest, is);
     tsr_digest_format(&report->weights_digest, must);
     if (!tsr_digest_equal(&digest, &report->weights_digest))

@@ -14,8 +14,6 @@ bool tsr_aot_is_onnx(const char *path);
  * the arena. TSR_USAGE for another form, or a name that is given twice. */
 TSR_RESULT tsr_aot_read_dims(tsr_ctx *ctx, const char *command, const tsr_flag_list *texts,
                              tsr_arena *arena, tsr_dim_binding *out_dims);
-/* SHA-256 of a file. */
-TSR_RESULT tsr_aot_file_digest(tsr_ctx *ctx, const char *path, tsr_digest *out_digest);
 /* True if the text of a module names a file of parameters; false also if it cannot be read. */
 bool tsr_aot_names_weights(tsr_ctx *ctx, const char *path);
 /* Reads the value of --diagnostics: text (NULL) or json. */

@@ -104,7 +104,7 @@ static int64_t int_div(int64_t a, int64_t b) {
     return b == -1 ? (int64_t)(0 - (uint64_t)a) : a / b;
 }
 
-static bool int_binary(tsr_graph_op op, int64_t a, int64_t b, int64_t *out) {
+static bool int_binary(tsr_op op, int64_t a, int64_t b, int64_t *out) {
     switch (op) {
     case TSR_GRAPH_ADD:
         *out = (int64_t)((uint64_t)a + (uint64_t)b);
@@ -138,7 +138,7 @@ static bool int_binary(tsr_graph_op op, int64_t a, int64_t b, int64_t *out) {
     }
 }
 
-static bool float_binary(tsr_graph_op op, double a, double b, double *out) {
+static bool float_binary(tsr_op op, double a, double b, double *out) {
     switch (op) {
     case TSR_GRAPH_ADD:
         *out = a + b;
@@ -164,7 +164,7 @@ static bool float_binary(tsr_graph_op op, double a, double b, double *out) {
 }
 
 static const known *binary(const evaluation *e) {
-    tsr_graph_op op = tsr_graph_op_of(e->op);
+    tsr_op op = tsr_op_of(e->op);
     const known *a = e->operands[0], *b = e->operands[1];
     known *r = make_result(e, 0);
     uint64_t sa[TSR_RANK_MAX], sb[TSR_RANK_MAX];
@@ -245,7 +245,7 @@ static const known *where(const evaluation *e) {
     return r;
 }
 
-static bool unary_one(tsr_graph_op op, const known *x, uint64_t i, known *r) {
+static bool unary_one(tsr_op op, const known *x, uint64_t i, known *r) {
     double f = as_double(x, i);
     int64_t n = x->is_float ? 0 : x->ints[i];
     switch (op) {
@@ -281,7 +281,7 @@ static bool unary_one(tsr_graph_op op, const known *x, uint64_t i, known *r) {
 static const known *unary(const evaluation *e) {
     known *r = make_result(e, 0);
     for (uint64_t i = 0; r && i < r->count; i++)
-        if (!unary_one(tsr_graph_op_of(e->op), e->operands[0], i, r)) return NULL;
+        if (!unary_one(tsr_op_of(e->op), e->operands[0], i, r)) return NULL;
     return r;
 }
 
@@ -421,11 +421,11 @@ static const known *iota(const evaluation *e) {
 /* ---- reductions of integers ---- */
 
 static const known *reduce(const evaluation *e) {
-    tsr_graph_op id = tsr_graph_op_of(e->op);
-    tsr_graph_op step = id == TSR_GRAPH_SUM           ? TSR_GRAPH_ADD
-                        : id == TSR_GRAPH_REDUCE_PROD ? TSR_GRAPH_MUL
-                        : id == TSR_GRAPH_REDUCE_MAX  ? TSR_GRAPH_MAX
-                                                      : TSR_GRAPH_MIN;
+    tsr_op id = tsr_op_of(e->op);
+    tsr_op step = id == TSR_GRAPH_SUM           ? TSR_GRAPH_ADD
+                  : id == TSR_GRAPH_REDUCE_PROD ? TSR_GRAPH_MUL
+                  : id == TSR_GRAPH_REDUCE_MAX  ? TSR_GRAPH_MAX
+                                                : TSR_GRAPH_MIN;
     const known *x = e->operands[0];
     known *r = make_result(e, 0);
     int64_t axes[TSR_RANK_MAX];
@@ -477,7 +477,7 @@ static const known *cumsum(const evaluation *e) {
 
 /* ---- the table, and the walk ---- */
 
-static const known *(*const evaluators[TSR_GRAPH_OP_COUNT])(const evaluation *e) = {
+static const known *(*const evaluators[TSR_OP_COUNT])(const evaluation *e) = {
     [TSR_GRAPH_ADD] = binary,          [TSR_GRAPH_SUB] = binary,
     [TSR_GRAPH_MUL] = binary,          [TSR_GRAPH_DIV] = binary,
     [TSR_GRAPH_MAX] = binary,          [TSR_GRAPH_MIN] = binary,
@@ -524,11 +524,11 @@ static const known *read_param(tsr_onnx_importer *im, MlirOperation op) {
 }
 
 static const known *evaluate_op(tsr_onnx_importer *im, MlirOperation op, size_t depth) {
-    tsr_graph_op id = tsr_graph_op_of(op);
+    tsr_op id = tsr_op_of(op);
     evaluation e = {.im = im, .op = op, .count = tsr_op_operand_count(op)};
     if (id == TSR_GRAPH_CONSTANT) return read_constant(im, op);
     if (id == TSR_GRAPH_PARAM) return read_param(im, op);
-    if (id == TSR_GRAPH_NONE || !evaluators[id] || e.count > OPERANDS_MAX) return NULL;
+    if (id == TSR_OP_NONE || !evaluators[id] || e.count > OPERANDS_MAX) return NULL;
     if (tsr_onnx_count(tsr_op_result(op, 0)) > TSR_ONNX_KNOWN_MAX) return NULL;
     for (size_t i = 0; i < e.count; i++) {
         e.operands[i] = evaluate(im, tsr_op_operand(op, i), depth + 1);

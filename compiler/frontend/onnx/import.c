@@ -169,7 +169,7 @@ static MlirValue fold(tsr_onnx_call *c, MlirValue value) {
     enum { FOLDED_MAX = 4096 };
     if (mlirValueIsNull(value) || tsr_onnx_is_float(value) || !mlirValueIsAOpResult(value))
         return value;
-    tsr_graph_op id = tsr_graph_op_of(mlirOpResultGetOwner(value));
+    tsr_op id = tsr_op_of(mlirOpResultGetOwner(value));
     if (id == TSR_GRAPH_CONSTANT || id == TSR_GRAPH_PARAM) return value;
     const tsr_onnx_known *known = tsr_onnx_evaluate(c->importer, value);
     if (!known || known->count > FOLDED_MAX) return value;

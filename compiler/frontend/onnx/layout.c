@@ -64,7 +64,7 @@ static bool moves_nothing(const tsr_shape *shape, const order *o) {
 static bool read_transpose(MlirValue value, MlirValue *out_from, order *out_order) {
     MlirOperation op = tsr_value_owner(value);
     size_t count = 0;
-    if (mlirOperationIsNull(op) || tsr_graph_op_of(op) != TSR_GRAPH_TRANSPOSE ||
+    if (mlirOperationIsNull(op) || tsr_op_of(op) != TSR_GRAPH_TRANSPOSE ||
         !tsr_op_i64s(op, "permutation", TSR_RANK_MAX, out_order->from, &count))
         return false;
     out_order->rank = (uint32_t)count;
@@ -138,7 +138,7 @@ typedef struct view {
 /* Constants and parameters are moved once, not in each call. */
 static bool is_free(MlirValue value) {
     MlirOperation op = tsr_value_owner(value);
-    tsr_graph_op id = mlirOperationIsNull(op) ? TSR_GRAPH_NONE : tsr_graph_op_of(op);
+    tsr_op id = mlirOperationIsNull(op) ? TSR_OP_NONE : tsr_op_of(op);
     if (id == TSR_GRAPH_RESHAPE) return is_free(tsr_op_operand(op, 0));
     return id == TSR_GRAPH_PARAM || id == TSR_GRAPH_CONSTANT;
 }
@@ -334,7 +334,7 @@ static bool fold_transpose(tsr_builder *b, MlirOperation op) {
 
 typedef bool (*sink_fn)(tsr_builder *b, MlirOperation op);
 /* Ops with a way of their own; others are elementwise where their rows stay aligned (ops.def). */
-static const sink_fn own[TSR_GRAPH_OP_COUNT] = {
+static const sink_fn own[TSR_OP_COUNT] = {
     [TSR_GRAPH_BATCH_NORM] = sink_along,    [TSR_GRAPH_SOFTMAX_SAFE] = sink_along,
     [TSR_GRAPH_CUMSUM] = sink_along,        [TSR_GRAPH_CONCAT] = sink_concat,
     [TSR_GRAPH_SLICE] = sink_lists,         [TSR_GRAPH_PAD] = sink_lists,
@@ -347,20 +347,20 @@ static const sink_fn own[TSR_GRAPH_OP_COUNT] = {
 
 /* True if each element of the only result depends on one element of each operand. */
 static bool is_elementwise(MlirOperation op) {
-    static const char *const flows[TSR_GRAPH_OP_COUNT] = {
-#define X(ID, mnemonic, Class, KIND, check, gradient, forward, lowering, rows)                     \
+    static const char *const flows[TSR_OP_COUNT] = {
+#define X(ID, mnemonic, Class, KIND, check, gradient, forward, lowering, rows, dims)               \
     [TSR_GRAPH_##ID] = #rows,
 #include "compiler/graph/ops.def"
 #undef X
     };
-    return strcmp(flows[tsr_graph_op_of(op)], "aligned") == 0 && tsr_op_result_count(op) == 1;
+    return strcmp(flows[tsr_op_of(op)], "aligned") == 0 && tsr_op_result_count(op) == 1;
 }
 
 void tsr_onnx_move_transposes(MlirBlock block) {
     TSR_FOR_EACH_OP(op, block) {
-        tsr_graph_op id = tsr_graph_op_of(op);
+        tsr_op id = tsr_op_of(op);
         tsr_builder b = tsr_builder_before(op);
-        if (id == TSR_GRAPH_NONE) continue;
+        if (id == TSR_OP_NONE) continue;
         if (own[id])
             own[id](&b, op);
         else if (is_elementwise(op))

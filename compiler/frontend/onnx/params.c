@@ -7,6 +7,7 @@
 #include "compiler/ir/attributes.h"
 #include "compiler/process/guard.h"
 #include "manifests/config.h"
+#include "runtime/base/hash/file.h"
 #include "runtime/data/array_writer.h"
 
 #include <stdio.h>
@@ -92,12 +93,12 @@ const tsr_onnx_param *tsr_onnx_find_param(const tsr_onnx_importer *im, MlirOpera
 /* ---- order of dims --------------------------------------------------------------------------- */
 
 static bool is_movement(MlirOperation op) {
-    tsr_graph_op id = tsr_graph_op_of(op);
+    tsr_op id = tsr_op_of(op);
     return id == TSR_GRAPH_TRANSPOSE || id == TSR_GRAPH_RESHAPE;
 }
 
 static bool same_movement(MlirOperation a, MlirOperation b) {
-    return tsr_graph_op_of(a) == tsr_graph_op_of(b) &&
+    return tsr_op_of(a) == tsr_op_of(b) &&
            mlirTypeEqual(mlirValueGetType(tsr_op_result(a, 0)),
                          mlirValueGetType(tsr_op_result(b, 0))) &&
            mlirAttributeEqual(tsr_op_attr(a, "permutation"), tsr_op_attr(b, "permutation"));
@@ -121,7 +122,7 @@ static void take_movement(tsr_onnx_importer *im, tsr_onnx_param *param, MlirOper
     size_t count = 0;
     tsr_type type = tsr_onnx_type_of(tsr_op_result(first, 0));
     *step = (tsr_onnx_movement){.shape = type.shape};
-    step->is_transpose = tsr_graph_op_of(first) == TSR_GRAPH_TRANSPOSE;
+    step->is_transpose = tsr_op_of(first) == TSR_GRAPH_TRANSPOSE;
     bool complete = !step->is_transpose ||
                     tsr_op_i64s(first, "permutation", TSR_RANK_MAX, step->permutation, &count);
     TSR_ASSERT(complete);
@@ -165,7 +166,7 @@ static void erase_unused(MlirBlock block) {
 static void find_read(tsr_onnx_importer *im) {
     for (size_t i = 0; i < im->param_count; i++) im->params[i].is_read = false;
     TSR_FOR_EACH_OP(op, im->entry) {
-        if (tsr_graph_op_of(op) != TSR_GRAPH_PARAM) continue;
+        if (tsr_op_of(op) != TSR_GRAPH_PARAM) continue;
         im->params[tsr_names_find(&im->param_names, tsr_op_string(op, "name"))].is_read = true;
     }
 }
@@ -243,7 +244,7 @@ static void name_file(tsr_onnx_importer *im, MlirModule module, const tsr_digest
 tsr_result tsr_onnx_write_params(tsr_onnx_importer *im, MlirModule module) {
     tsr_array_writer *writer = NULL;
     tsr_result result = TSR_SUCCESS;
-    tsr_onnx_map map = {0};
+    tsr_digest digest;
     size_t count = 0;
     find_read(im);
     tsr_tensor *arrays = TSR_NEW(&im->arena, tsr_tensor, im->param_count + 1);
@@ -262,11 +263,9 @@ tsr_result tsr_onnx_write_params(tsr_onnx_importer *im, MlirModule module) {
     for (size_t i = 0; i < count; i++)
         TRY_GOTO(im->ctx, result, append_param(im, read[i], i, writer));
     TRY_GOTO(im->ctx, result, tsr_array_writer_commit(im->ctx, writer));
-    TRY_GOTO(im->ctx, result, tsr_onnx_map_open(im->ctx, im->options->weights_path, &map));
-    tsr_digest digest = tsr_hash(map.bytes, map.size_bytes);
+    TRY_GOTO(im->ctx, result, tsr_file_digest(im->ctx, im->options->weights_path, &digest));
     name_file(im, module, &digest);
 done:
-    tsr_onnx_map_close(&map);
     tsr_array_writer_destroy(im->ctx, writer);
     return result;
 }
