@@ -45,6 +45,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -630,8 +631,9 @@ static TSR_RESULT measure(bench *b, uint64_t generations) {
            "\"read_cores\": %.3f, \"hash_gb_s\": %.3f, \"both_gb_s\": %.3f, \"copy_gb_s\": %.3f, ",
            f.write_gb_s, f.read_gb_s, f.read_huge_gb_s, f.read_cores, f.hash_gb_s, f.both_gb_s,
            f.copy_gb_s);
-    printf("\"generations\": {\"count\": %llu, \"bytes\": %ld, \"fds\": %ld, \"kib\": %ld}}\n",
-           (unsigned long long)generations, f.generation_bytes, f.generation_fds, f.generation_kib);
+    printf("\"generations\": {\"count\": %" PRIu64
+           ", \"bytes\": %ld, \"fds\": %ld, \"kib\": %ld}}\n",
+           generations, f.generation_bytes, f.generation_fds, f.generation_kib);
     return TSR_SUCCESS;
 }
 

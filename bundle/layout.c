@@ -6,6 +6,7 @@
 
 #include "bundle/bundle.h"
 
+#include <inttypes.h>
 #include <string.h>
 #include <zstd.h>
 
@@ -77,7 +78,7 @@ static void put_digest(tsr_buffer *out, const char *key, const tsr_digest *diges
 static void put_descriptor(tsr_buffer *out, const char *media_type, const tsr_descriptor *d) {
     tsr_buffer_printf(out, "\"mediaType\":\"%s\",", media_type);
     put_digest(out, "digest", &d->digest);
-    tsr_buffer_printf(out, ",\"size\":%llu", (tsr_ull)d->size_bytes);
+    tsr_buffer_printf(out, ",\"size\":%" PRIu64, d->size_bytes);
 }
 
 int tsr_compression_level(uint64_t plain_size_bytes) {
@@ -95,8 +96,8 @@ static void put_layer_annotations(tsr_buffer *out, const tsr_descriptor *layer) 
         tsr_buffer_printf(out, "\"" TSR_KEY_COMPRESSION "\":\"zstd %s level %d\",",
                           ZSTD_versionString(), tsr_compression_level(layer->plain_size_bytes));
         put_digest(out, TSR_KEY_PLAIN_DIGEST, &layer->plain_digest);
-        tsr_buffer_printf(out, ",\"" TSR_KEY_PLAIN_SIZE "\":\"%llu\"%s",
-                          (tsr_ull)layer->plain_size_bytes, layer->title ? "," : "");
+        tsr_buffer_printf(out, ",\"" TSR_KEY_PLAIN_SIZE "\":\"%" PRIu64 "\"%s",
+                          layer->plain_size_bytes, layer->title ? "," : "");
     }
     if (file) tsr_buffer_printf(out, "\"" TSR_KEY_FILEPATH "\":\"%s\",", layer->title);
     if (layer->title) tsr_buffer_printf(out, "\"" TSR_KEY_TITLE "\":\"%s\"", layer->title);

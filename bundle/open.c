@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,8 +31,8 @@ static tsr_result set_member(tsr_ctx *ctx, const tsr_bundle *bundle, const char 
                              uint64_t offset, uint64_t size, uint64_t *out_offset,
                              uint64_t *out_size) {
     if (*out_offset != ABSENT)
-        FAIL(ctx, TSR_CORRUPT, TSB "name" TSB_AT "'%s' once, got it twice", bundle->path,
-             (tsr_ull)offset, name, name);
+        FAIL(ctx, TSR_CORRUPT, TSB "name" TSB_AT "'%s' once, got it twice", bundle->path, offset,
+             name, name);
     *out_offset = offset;
     *out_size = size;
     return TSR_SUCCESS;
@@ -69,9 +70,9 @@ static tsr_result sort_blobs(tsr_ctx *ctx, tsr_bundle *bundle) {
         const tsr_blob *blob = &bundle->blobs[i];
         if (compare_blobs(blob - 1, blob) == 0)
             FAIL(ctx, TSR_CORRUPT,
-                 TSB "name" TSB_AT "each blob once, got another one at offset %llu", bundle->path,
-                 (tsr_ull)blob[-1].offset_bytes, tsr_entry_text_digest(&blob->digest).text,
-                 (tsr_ull)blob->offset_bytes);
+                 TSB "name" TSB_AT "each blob once, got another one at offset %" PRIu64,
+                 bundle->path, blob[-1].offset_bytes, tsr_entry_text_digest(&blob->digest).text,
+                 blob->offset_bytes);
     }
     return TSR_SUCCESS;
 }
@@ -183,17 +184,16 @@ static tsr_result resolve(tsr_ctx *ctx, tsr_bundle *bundle, tsr_descriptor *d) {
     tsr_blob *blob = tsr_bundle_find_blob(bundle, &d->digest);
     if (!blob)
         FAIL(ctx, TSR_CORRUPT,
-             TSB "blob of type %s (entry %s): expected %llu bytes, got no such blob", bundle->path,
-             d->media_type, entry.text, (tsr_ull)d->size_bytes);
+             TSB "blob of type %s (entry %s): expected %" PRIu64 " bytes, got no such blob",
+             bundle->path, d->media_type, entry.text, d->size_bytes);
     if (blob->size_bytes == TSR_BLOB_SIZE_UNKNOWN) {
         char name[sizeof TSR_BLOB_FOLDER + TSR_DIGEST_HEX] = TSR_BLOB_FOLDER;
         tsr_digest_format(&blob->digest, name + sizeof TSR_BLOB_FOLDER - 1);
         TRY(ctx, size_below(ctx, bundle, name, &blob->size_bytes));
     }
     if (blob->size_bytes != d->size_bytes)
-        FAIL(ctx, TSR_CORRUPT, TSB "size of a blob" TSB_AT "%llu, got %llu", bundle->path,
-             (tsr_ull)blob->offset_bytes, entry.text, (tsr_ull)d->size_bytes,
-             (tsr_ull)blob->size_bytes);
+        FAIL(ctx, TSR_CORRUPT, TSB "size of a blob" TSB_AT "%" PRIu64 ", got %" PRIu64,
+             bundle->path, blob->offset_bytes, entry.text, d->size_bytes, blob->size_bytes);
     blob->used = true;
     d->blob = (uint32_t)(blob - bundle->blobs);
     return TSR_SUCCESS;
@@ -215,8 +215,8 @@ static tsr_result read_member(tsr_ctx *ctx, const tsr_bundle *bundle, const char
                               uint64_t offset, uint64_t size, tsr_arena *arena, char **out_bytes) {
     int fd = bundle->fd;
     if (size > TSR_BUNDLE_METADATA_BYTES_MAX)
-        FAIL(ctx, TSR_CORRUPT, TSB "size of the member" TSB_AT "at most %d, got %llu", bundle->path,
-             (tsr_ull)offset, name, TSR_BUNDLE_METADATA_BYTES_MAX, (tsr_ull)size);
+        FAIL(ctx, TSR_CORRUPT, TSB "size of the member" TSB_AT "at most %d, got %" PRIu64,
+             bundle->path, offset, name, TSR_BUNDLE_METADATA_BYTES_MAX, size);
     char *bytes = tsr_arena_alloc(arena, (size_t)size + 1, 1, 16);
     if (!bytes) FAIL(ctx, TSR_MEMORY, "no memory to open '%s'", bundle->path);
     uint64_t now = size;
@@ -260,7 +260,7 @@ static tsr_result cover(tsr_ctx *ctx, tsr_bundle *bundle, tsr_blob *blob,
     if (blob->chunks && memcmp(blob->chunks, chunks, size) != 0)
         FAIL(ctx, TSR_CORRUPT,
              TSB "chunk tables" TSB_AT "equal digests of one blob, got different ones",
-             bundle->path, (tsr_ull)blob->offset_bytes, tsr_entry_text_digest(&blob->digest).text);
+             bundle->path, blob->offset_bytes, tsr_entry_text_digest(&blob->digest).text);
     blob->chunks = chunks;
     return TSR_SUCCESS;
 }
@@ -287,7 +287,7 @@ static tsr_result load_config(tsr_ctx *ctx, tsr_bundle *bundle, tsr_manifest *ma
     const tsr_descriptor *first = &bundle->layout.manifests[bundle->targets[0]].config;
     if (!tsr_digest_equal(&first->digest, &config->digest))
         FAIL(ctx, TSR_CORRUPT, TSB "config of '%s'" TSB_AT "%s as in '%s', got %s", bundle->path,
-             manifest->target, (tsr_ull)bundle->blobs[manifest->self.blob].offset_bytes,
+             manifest->target, bundle->blobs[manifest->self.blob].offset_bytes,
              tsr_entry_text_digest(&manifest->self.digest).text,
              tsr_entry_text_digest(&first->digest).text,
              bundle->layout.manifests[bundle->targets[0]].target,

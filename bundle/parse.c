@@ -11,6 +11,7 @@
 #include "runtime/base/io/json.h"
 
 #include <cjson/cJSON.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,14 +26,14 @@ typedef struct reader {
 
 #define BAD(r, code, label, detail, ...)                                                           \
     FAIL((r)->ctx, (code), TSB "%s: " label TSB_AT detail, (r)->source->path, (r)->source->what,   \
-         (tsr_ull)(r)->source->offset_bytes, (r)->source->entry.text, __VA_ARGS__)
+         (uint64_t)(r)->source->offset_bytes, (r)->source->entry.text, __VA_ARGS__)
 
 static tsr_result reader_open(reader *r, tsr_ctx *ctx, const tsr_json_source *source,
                               tsr_arena *arena, const char *json, size_t size_bytes,
                               struct cJSON **out_root) {
     *r = (reader){.ctx = ctx, .source = source, .arena = arena};
-    snprintf(r->subject, sizeof r->subject, TSB "%s at offset %llu (entry %.16s)", source->path,
-             source->what, (tsr_ull)source->offset_bytes, source->entry.text);
+    snprintf(r->subject, sizeof r->subject, TSB "%s at offset %" PRIu64 " (entry %.16s)",
+             source->path, source->what, source->offset_bytes, source->entry.text);
     r->options = (tsr_json_options){.subject = r->subject, .code = TSR_CORRUPT};
     TRY(ctx, tsr_json_parse(ctx, json, size_bytes, &r->options, out_root));
     if (!cJSON_IsObject(*out_root)) {
@@ -76,7 +77,7 @@ static tsr_result check_schema(reader *r, const struct cJSON *root, const char *
     uint64_t version;
     const char *type = media_type;
     TRY(r->ctx, tsr_json_get_u64(r->ctx, root, "schemaVersion", &r->options, &version));
-    if (version != 2) BAD(r, TSR_CORRUPT, "schemaVersion", "2, got %llu", (tsr_ull)version);
+    if (version != 2) BAD(r, TSR_CORRUPT, "schemaVersion", "2, got %" PRIu64, version);
     if (tsr_json_find(root, "mediaType"))
         TRY(r->ctx, tsr_json_get_string(r->ctx, root, "mediaType", &r->options, &type));
     if (strcmp(type, media_type) != 0)
@@ -105,7 +106,7 @@ static tsr_result check_version(reader *r, const struct cJSON *root) {
     if (major == TSR_FORMAT_MAJOR) return TSR_SUCCESS;
     bool named = needs && strspn(needs, "0123456789.") == strlen(needs);
     FAIL(r->ctx, TSR_VERSION, TSB "needs tessera-run >= %.16s: format" TSB_AT "%d.x, got %s",
-         r->source->path, named ? needs : "(not named)", (tsr_ull)r->source->offset_bytes,
+         r->source->path, named ? needs : "(not named)", r->source->offset_bytes,
          r->source->entry.text, TSR_FORMAT_MAJOR, format);
 }
 
@@ -131,8 +132,8 @@ static tsr_result parse_descriptor(reader *r, const struct cJSON *object, tsr_de
         BAD(r, TSR_CORRUPT, "digest of a descriptor", "sha256: and 64 digits, got '%s'",
             shown(digest).text);
     if (out->size_bytes < 1 || out->size_bytes > TSR_BUNDLE_BLOB_BYTES_MAX)
-        BAD(r, TSR_CORRUPT, "size of a descriptor", "1 to %llu, got %llu",
-            (tsr_ull)TSR_BUNDLE_BLOB_BYTES_MAX, (tsr_ull)out->size_bytes);
+        BAD(r, TSR_CORRUPT, "size of a descriptor", "1 to %" PRIu64 ", got %" PRIu64,
+            TSR_BUNDLE_BLOB_BYTES_MAX, out->size_bytes);
     return keep(r, media_type, &out->media_type);
 }
 
@@ -145,8 +146,8 @@ static tsr_result parse_metadata_descriptor(reader *r, const struct cJSON *objec
         BAD(r, TSR_CORRUPT, "mediaType of a descriptor", "'%s', got '%s'", media_type,
             out->media_type);
     if (out->size_bytes > size_max)
-        BAD(r, TSR_CORRUPT, "size of a descriptor", "at most %llu for '%s', got %llu",
-            (tsr_ull)size_max, out->media_type, (tsr_ull)out->size_bytes);
+        BAD(r, TSR_CORRUPT, "size of a descriptor", "at most %" PRIu64 " for '%s', got %" PRIu64,
+            size_max, out->media_type, out->size_bytes);
     return TSR_SUCCESS;
 }
 
@@ -160,7 +161,7 @@ tsr_result tsr_layout_parse_marker(tsr_ctx *ctx, const tsr_json_source *source, 
     if (!result.code && strcmp(version, "1.0.0") != 0)
         result = tsr_fail_(ctx, TSR_CORRUPT, 0, __FILE__, __LINE__,
                            TSB "imageLayoutVersion" TSB_AT "1.0.0, got '%s'", source->path,
-                           (tsr_ull)source->offset_bytes, source->entry.text, shown(version).text);
+                           source->offset_bytes, source->entry.text, shown(version).text);
     tsr_json_destroy(root);
     return result;
 }
@@ -263,8 +264,8 @@ static tsr_result parse_plain(reader *r, const struct cJSON *object, tsr_descrip
             size ? shown(size).text : "nothing");
     out->plain_size_bytes = strtoull(size, NULL, 10);
     if (out->plain_size_bytes > TSR_BUNDLE_PLAIN_BYTES_MAX)
-        BAD(r, TSR_CORRUPT, "annotation " TSR_KEY_PLAIN_SIZE, "at most %llu, got %llu",
-            (tsr_ull)TSR_BUNDLE_PLAIN_BYTES_MAX, (tsr_ull)out->plain_size_bytes);
+        BAD(r, TSR_CORRUPT, "annotation " TSR_KEY_PLAIN_SIZE, "at most %" PRIu64 ", got %" PRIu64,
+            TSR_BUNDLE_PLAIN_BYTES_MAX, out->plain_size_bytes);
     return TSR_SUCCESS;
 }
 
@@ -300,9 +301,9 @@ static tsr_result check_chunk_table(reader *r, const tsr_manifest *manifest) {
     }
     if (manifest->layers[last].size_bytes != chunks * TSR_DIGEST_BYTES ||
         manifest->layers[last].size_bytes > TSR_BUNDLE_TABLE_BYTES_MAX)
-        BAD(r, TSR_CORRUPT, "size of the chunk table", "%llu, at most %d, got %llu",
-            (tsr_ull)chunks * TSR_DIGEST_BYTES, TSR_BUNDLE_TABLE_BYTES_MAX,
-            (tsr_ull)manifest->layers[last].size_bytes);
+        BAD(r, TSR_CORRUPT, "size of the chunk table", "%" PRIu64 ", at most %d, got %" PRIu64,
+            chunks * TSR_DIGEST_BYTES, TSR_BUNDLE_TABLE_BYTES_MAX,
+            manifest->layers[last].size_bytes);
     return TSR_SUCCESS;
 }
 

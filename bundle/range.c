@@ -10,6 +10,7 @@
 #include "runtime/base/pool.h"
 
 #include <immintrin.h>
+#include <inttypes.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -261,13 +262,14 @@ static tsr_result check_segments(tsr_ctx *ctx, const request *r) {
         const tsr_bundle_segment *segment = &r->segments[i];
         if (segment->offset_bytes > size || segment->size_bytes > size - segment->offset_bytes)
             FAIL(ctx, TSR_USAGE,
-                 TSB "range of entry %s: expected at most %llu bytes, got %llu + %zu",
-                 r->bundle->path, tsr_entry_text_digest(&r->blob->digest).text, (tsr_ull)size,
-                 (tsr_ull)segment->offset_bytes, segment->size_bytes);
+                 TSB "range of entry %s: expected at most %" PRIu64 " bytes, got %" PRIu64 " + %zu",
+                 r->bundle->path, tsr_entry_text_digest(&r->blob->digest).text, size,
+                 segment->offset_bytes, segment->size_bytes);
         if (segment->offset_bytes < at)
-            FAIL(ctx, TSR_USAGE, TSB "range of entry %s: expected it after byte %llu, got %llu",
-                 r->bundle->path, tsr_entry_text_digest(&r->blob->digest).text, (tsr_ull)at,
-                 (tsr_ull)segment->offset_bytes);
+            FAIL(ctx, TSR_USAGE,
+                 TSB "range of entry %s: expected it after byte %" PRIu64 ", got %" PRIu64,
+                 r->bundle->path, tsr_entry_text_digest(&r->blob->digest).text, at,
+                 segment->offset_bytes);
         at = segment_end(segment);
     }
     return TSR_SUCCESS;

@@ -5,6 +5,7 @@
  */
 #include "bundle/internal.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zstd.h>
@@ -118,7 +119,7 @@ tsr_result tsr_blob_check_digest(tsr_ctx *ctx, const tsr_bundle *bundle, const t
                                  const tsr_digest *got) {
     if (tsr_digest_equal(expected, got)) return TSR_SUCCESS;
     FAIL(ctx, TSR_CORRUPT, TSB "%s" TSB_AT "%s, got %s", bundle->path, what,
-         (tsr_ull)(blob->offset_bytes + offset), tsr_entry_text_digest(&blob->digest).text,
+         blob->offset_bytes + offset, tsr_entry_text_digest(&blob->digest).text,
          tsr_entry_text_digest(expected).text, tsr_entry_text_digest(got).text);
 }
 
@@ -196,15 +197,16 @@ static tsr_result decompress(tsr_ctx *ctx, const tsr_bundle *bundle, const tsr_d
     size_t plain = (size_t)d->plain_size_bytes;
     const char *problem = frame_problem(d, stored);
     if (problem)
-        FAIL(ctx, TSR_CORRUPT, TSB "compressed blob" TSB_AT "%s; %llu bytes stored, %llu plain",
-             bundle->path, (tsr_ull)blob->offset_bytes, tsr_entry_text_digest(&d->digest).text,
-             problem, (tsr_ull)d->size_bytes, (tsr_ull)d->plain_size_bytes);
+        FAIL(ctx, TSR_CORRUPT,
+             TSB "compressed blob" TSB_AT "%s; %" PRIu64 " bytes stored, %" PRIu64 " plain",
+             bundle->path, blob->offset_bytes, tsr_entry_text_digest(&d->digest).text, problem,
+             d->size_bytes, d->plain_size_bytes);
     char *bytes = tsr_arena_alloc(arena, plain + 1, 1, 64);
     if (!bytes) FAIL(ctx, TSR_MEMORY, "no memory for %zu bytes of '%s'", plain, bundle->path);
     size_t got = ZSTD_decompress(bytes, plain, stored, (size_t)d->size_bytes);
     if (ZSTD_isError(got) || got != plain)
         FAIL(ctx, TSR_CORRUPT, TSB "compressed blob" TSB_AT "%zu plain bytes, got %s", bundle->path,
-             (tsr_ull)blob->offset_bytes, tsr_entry_text_digest(&d->digest).text, plain,
+             blob->offset_bytes, tsr_entry_text_digest(&d->digest).text, plain,
              ZSTD_isError(got) ? ZSTD_getErrorName(got) : "fewer");
     tsr_digest digest = tsr_hash(bytes, plain);
     TRY(ctx, tsr_blob_check_digest(ctx, bundle, blob, "digest of the plain bytes", 0,

@@ -4,6 +4,7 @@
  */
 #include "bundle/internal.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,7 +28,7 @@ static tsr_result compare(checker *c, const void *expected, size_t size_bytes, u
     size_t at = 0;
     while (wanted[at] == c->got[at]) at++;
     FAIL(c->ctx, TSR_CORRUPT, TSB "strict mode: byte" TSB_AT "0x%02x, got 0x%02x", c->bundle->path,
-         (tsr_ull)(offset + at), name.text, wanted[at], c->got[at]);
+         offset + at, name.text, wanted[at], c->got[at]);
 }
 
 static tsr_result compare_entry(checker *c, const tsr_plan *plan, const tsr_plan_entry *entry) {
@@ -38,9 +39,9 @@ static tsr_result compare_entry(checker *c, const tsr_plan *plan, const tsr_plan
     if (fixed)
         TRY(c->ctx, compare(c, fixed, (size_t)entry->size_bytes, entry->data_offset_bytes, entry));
     else if (c->bundle->blobs[entry->blob].offset_bytes != entry->data_offset_bytes)
-        FAIL(c->ctx, TSR_CORRUPT, TSB "strict mode: blob" TSB_AT "%llu, got it elsewhere",
-             c->bundle->path, (tsr_ull)c->bundle->blobs[entry->blob].offset_bytes,
-             tsr_entry_text_digest(&entry->digest).text, (tsr_ull)entry->data_offset_bytes);
+        FAIL(c->ctx, TSR_CORRUPT, TSB "strict mode: blob" TSB_AT "%" PRIu64 ", got it elsewhere",
+             c->bundle->path, c->bundle->blobs[entry->blob].offset_bytes,
+             tsr_entry_text_digest(&entry->digest).text, entry->data_offset_bytes);
     return compare(c, zeros, tsr_tar_gap(entry->size_bytes),
                    entry->data_offset_bytes + entry->size_bytes, entry);
 }
@@ -51,8 +52,8 @@ static tsr_result compare_plan(checker *c, const tsr_plan *plan) {
         FAIL(c->ctx, TSR_MEMORY, "no memory to check '%s'", c->bundle->path);
     TSR_ASSERT(plan->root.size_bytes <= TSR_PLAN_HEAD_BYTES_MAX); /* about 300 bytes */
     if (plan->file_size_bytes != c->bundle->file_size_bytes)
-        FAIL(c->ctx, TSR_CORRUPT, TSB "strict mode: file size: expected %llu, got %llu",
-             c->bundle->path, (tsr_ull)plan->file_size_bytes, (tsr_ull)c->bundle->file_size_bytes);
+        FAIL(c->ctx, TSR_CORRUPT, TSB "strict mode: file size: expected %" PRIu64 ", got %" PRIu64,
+             c->bundle->path, plan->file_size_bytes, c->bundle->file_size_bytes);
     for (size_t i = 0; i < plan->entry_count; i++)
         TRY(c->ctx, compare_entry(c, plan, &plan->entries[i]));
     return compare(c, end, sizeof end, plan->file_size_bytes - sizeof end, NULL);

@@ -7,6 +7,7 @@
 
 #include "runtime/base/array.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,7 +74,7 @@ void tsr_tar_format_header(unsigned char out_block[static TSR_TAR_BLOCK_BYTES], 
     size_t length = strlen(name);
     TSR_ASSERT(length < sizeof header.name && size_bytes >> 33 == 0);
     memcpy(header.name, name, length);
-    snprintf(header.size, sizeof header.size, "%011llo", (tsr_ull)size_bytes);
+    snprintf(header.size, sizeof header.size, "%011" PRIo64, size_bytes);
     memcpy(out_block, &header, sizeof header);
     snprintf(header.checksum, sizeof header.checksum, "%06o", checksum_of(out_block));
     header.checksum[7] = ' ';
@@ -175,7 +176,7 @@ static void join_name(const ustar *header, bool gnu, member *out) {
 static tsr_result parse_header(walker *w, const unsigned char *block, member *out) {
     ustar header;
     uint64_t checksum = 0;
-    const tsr_ull at = w->at;
+    const uint64_t at = w->at;
     memcpy(&header, block, sizeof header);
     bool gnu = memcmp(header.magic, "ustar  ", 8) == 0;
     if (!gnu && memcmp(header.magic, "ustar\00000", 8) != 0)
@@ -187,8 +188,8 @@ static tsr_result parse_header(walker *w, const unsigned char *block, member *ou
              at + CHECKSUM_OFFSET, out->entry.text,
              name_text(header.checksum, sizeof header.checksum).text);
     if (checksum != checksum_of(block))
-        FAIL(w->ctx, TSR_CORRUPT, TSB "header checksum" TSB_AT "%u, got %llu", w->path,
-             at + CHECKSUM_OFFSET, out->entry.text, checksum_of(block), (tsr_ull)checksum);
+        FAIL(w->ctx, TSR_CORRUPT, TSB "header checksum" TSB_AT "%u, got %" PRIu64, w->path,
+             at + CHECKSUM_OFFSET, out->entry.text, checksum_of(block), checksum);
     if (!parse_octal(header.size, sizeof header.size, &out->size_bytes))
         FAIL(w->ctx, TSR_CORRUPT, TSB "member size" TSB_AT "octal digits, got '%s'", w->path,
              at + 124, out->entry.text, name_text(header.size, sizeof header.size).text);
@@ -207,7 +208,7 @@ static bool keyword_allowed(const char *keyword, size_t length) {
 static tsr_result check_pax(walker *w, const unsigned char *data, size_t size) {
     for (size_t at = 0; at < size;) {
         const char *record = (const char *)data + at;
-        const tsr_ull offset = w->at + at;
+        const uint64_t offset = w->at + at;
         size_t left = size - at, digits = 0, length = 0;
         while (digits < left && digits < PAX_LENGTH_DIGITS_MAX && record[digits] >= '0' &&
                record[digits] <= '9')
@@ -232,11 +233,11 @@ static tsr_result check_pax(walker *w, const unsigned char *data, size_t size) {
 static tsr_result read_pax(walker *w, const member *m) {
     const unsigned char *data;
     if (m->size_bytes > TSR_BUNDLE_PAX_BYTES_MAX)
-        FAIL(w->ctx, TSR_CORRUPT, TSB "pax header size" TSB_AT "at most %d, got %llu", w->path,
-             (tsr_ull)w->at, m->entry.text, TSR_BUNDLE_PAX_BYTES_MAX, (tsr_ull)m->size_bytes);
+        FAIL(w->ctx, TSR_CORRUPT, TSB "pax header size" TSB_AT "at most %d, got %" PRIu64, w->path,
+             w->at, m->entry.text, TSR_BUNDLE_PAX_BYTES_MAX, m->size_bytes);
     if (w->after_pax)
         FAIL(w->ctx, TSR_CORRUPT, TSB "type" TSB_AT "a member after a pax header, got another one",
-             w->path, (tsr_ull)w->at, m->entry.text);
+             w->path, w->at, m->entry.text);
     TRY(w->ctx, fetch(w, w->at, (size_t)m->size_bytes, &data));
     return check_pax(w, data, (size_t)m->size_bytes);
 }
@@ -249,17 +250,18 @@ static tsr_result step(walker *w, const unsigned char *block, tsr_tar_visit_fn v
     w->at += TSR_TAR_BLOCK_BYTES;
     uint64_t left = w->size_bytes - w->at; /* a multiple of the block: the gap fits too */
     if (m.size_bytes > left)
-        FAIL(w->ctx, TSR_CORRUPT, TSB "member size" TSB_AT "at most the %llu bytes left, got %llu",
-             w->path, (tsr_ull)w->at, m.entry.text, (tsr_ull)left, (tsr_ull)m.size_bytes);
+        FAIL(w->ctx, TSR_CORRUPT,
+             TSB "member size" TSB_AT "at most the %" PRIu64 " bytes left, got %" PRIu64, w->path,
+             w->at, m.entry.text, left, m.size_bytes);
     if (m.type == 'x')
         TRY(w->ctx, read_pax(w, &m));
     else if (m.type == '0')
         TRY(w->ctx, visit(w->ctx, user, m.name, w->at, m.size_bytes));
     else if (m.type != '5' || m.size_bytes)
         FAIL(w->ctx, TSR_CORRUPT,
-             TSB "type" TSB_AT "'0', 'x' or an empty '5', got '%s' of %llu bytes", w->path,
-             (tsr_ull)w->at - TSR_TAR_BLOCK_BYTES + 156, m.entry.text, name_text(&m.type, 1).text,
-             (tsr_ull)m.size_bytes);
+             TSB "type" TSB_AT "'0', 'x' or an empty '5', got '%s' of %" PRIu64 " bytes", w->path,
+             w->at - TSR_TAR_BLOCK_BYTES + 156, m.entry.text, name_text(&m.type, 1).text,
+             m.size_bytes);
     w->after_pax = m.type == 'x';
     w->at += m.size_bytes + tsr_tar_gap(m.size_bytes);
     return TSR_SUCCESS;
@@ -270,17 +272,16 @@ static tsr_result check_end(walker *w) {
     uint64_t left = w->size_bytes - w->at;
     if (w->after_pax)
         FAIL(w->ctx, TSR_CORRUPT, TSB "end" TSB_AT "a member after a pax header, got none", w->path,
-             (tsr_ull)w->at, "-");
+             w->at, "-");
     if (left < 2 * TSR_TAR_BLOCK_BYTES || left > TSR_BUNDLE_TAIL_BYTES_MAX)
-        FAIL(w->ctx, TSR_CORRUPT, TSB "end of the archive" TSB_AT "%d to %d bytes, got %llu",
-             w->path, (tsr_ull)w->at, "-", 2 * TSR_TAR_BLOCK_BYTES, TSR_BUNDLE_TAIL_BYTES_MAX,
-             (tsr_ull)left);
+        FAIL(w->ctx, TSR_CORRUPT, TSB "end of the archive" TSB_AT "%d to %d bytes, got %" PRIu64,
+             w->path, w->at, "-", 2 * TSR_TAR_BLOCK_BYTES, TSR_BUNDLE_TAIL_BYTES_MAX, left);
     for (; w->at < w->size_bytes; w->at += TSR_TAR_BLOCK_BYTES) {
         const unsigned char *block;
         TRY(w->ctx, fetch(w, w->at, TSR_TAR_BLOCK_BYTES, &block));
         if (!is_zero(block, TSR_TAR_BLOCK_BYTES))
             FAIL(w->ctx, TSR_CORRUPT, TSB "end of the archive" TSB_AT "zeros, got other bytes",
-                 w->path, (tsr_ull)w->at, "-");
+                 w->path, w->at, "-");
     }
     return TSR_SUCCESS;
 }
@@ -288,19 +289,19 @@ static tsr_result check_end(walker *w) {
 static tsr_result walk(walker *w, tsr_tar_visit_fn visit, void *user) {
     if (w->size_bytes < TSR_BUNDLE_FILE_BYTES_MIN || w->size_bytes % TSR_TAR_BLOCK_BYTES)
         FAIL(w->ctx, TSR_CORRUPT,
-             TSB "file size" TSB_AT "a multiple of %d of at least %d, got %llu: %s", w->path,
-             (tsr_ull)0, "-", TSR_TAR_BLOCK_BYTES, TSR_BUNDLE_FILE_BYTES_MIN,
-             (tsr_ull)w->size_bytes, w->size_bytes ? "truncated, or not a bundle" : "empty");
+             TSB "file size" TSB_AT "a multiple of %d of at least %d, got %" PRIu64 ": %s", w->path,
+             UINT64_C(0), "-", TSR_TAR_BLOCK_BYTES, TSR_BUNDLE_FILE_BYTES_MIN, w->size_bytes,
+             w->size_bytes ? "truncated, or not a bundle" : "empty");
     for (uint32_t count = 0;; count++) {
         const unsigned char *block;
         if (w->size_bytes - w->at < TSR_TAR_BLOCK_BYTES)
             FAIL(w->ctx, TSR_CORRUPT, TSB "end of the archive" TSB_AT "two zero blocks, got none",
-                 w->path, (tsr_ull)w->at, "-");
+                 w->path, w->at, "-");
         TRY(w->ctx, fetch(w, w->at, TSR_TAR_BLOCK_BYTES, &block));
         if (is_zero(block, TSR_TAR_BLOCK_BYTES)) return check_end(w);
         if (count >= TSR_BUNDLE_MEMBERS_MAX)
-            FAIL(w->ctx, TSR_CORRUPT, TSB "members" TSB_AT "at most %d, got more", w->path,
-                 (tsr_ull)w->at, "-", TSR_BUNDLE_MEMBERS_MAX);
+            FAIL(w->ctx, TSR_CORRUPT, TSB "members" TSB_AT "at most %d, got more", w->path, w->at,
+                 "-", TSR_BUNDLE_MEMBERS_MAX);
         TRY(w->ctx, step(w, block, visit, user));
     }
 }

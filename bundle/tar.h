@@ -11,11 +11,12 @@
 #include "runtime/base/io/io.h"
 #include "runtime/base/result.h"
 
+#include <inttypes.h>
+
 /* The form of every error about a bundle: FAIL(ctx, code, TSB "what" TSB_AT "A, got B", path,
  * offset, entry, …). */
 #define TSB "tsb: %s: "
-#define TSB_AT " at offset %llu (entry %.16s): expected "
-typedef unsigned long long tsr_ull;
+#define TSB_AT " at offset %" PRIu64 " (entry %.16s): expected "
 
 /* The name of a member in messages: 8 digits of the digest, or the start of the name with
  * unprintable bytes replaced. */

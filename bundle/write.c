@@ -13,6 +13,7 @@
 #include "bundle/layout.h"
 #include "bundle/stored.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zstd.h>
@@ -50,9 +51,9 @@ static tsr_result check_blob(builder *b, const tsr_bundle_blob *blob) {
              : blob->source ? "a source"
                             : "neither");
     if (blob->size_bytes < 1 || blob->size_bytes > size_max)
-        FAIL(b->ctx, TSR_USAGE, TSB "blob '%s' of type %s: expected 1 to %llu bytes, got %llu",
-             b->path, blob->title ? blob->title : "-", type, (tsr_ull)size_max,
-             (tsr_ull)blob->size_bytes);
+        FAIL(b->ctx, TSR_USAGE,
+             TSB "blob '%s' of type %s: expected 1 to %" PRIu64 " bytes, got %" PRIu64, b->path,
+             blob->title ? blob->title : "-", type, size_max, blob->size_bytes);
     return TSR_SUCCESS;
 }
 
@@ -215,9 +216,9 @@ static tsr_result plan_chunk_table(builder *b, tsr_manifest *manifest) {
     for (size_t i = 0; i < manifest->layer_count; i++)
         count += tsr_chunk_count(manifest->layers[i].size_bytes);
     if (count * TSR_DIGEST_BYTES > TSR_BUNDLE_TABLE_BYTES_MAX)
-        FAIL(b->ctx, TSR_USAGE, TSB "target '%s': expected at most %d chunks of 4 MiB, got %llu",
-             b->path, manifest->target, TSR_BUNDLE_TABLE_BYTES_MAX / TSR_DIGEST_BYTES,
-             (tsr_ull)count);
+        FAIL(b->ctx, TSR_USAGE,
+             TSB "target '%s': expected at most %d chunks of 4 MiB, got %" PRIu64, b->path,
+             manifest->target, TSR_BUNDLE_TABLE_BYTES_MAX / TSR_DIGEST_BYTES, count);
     *table = (tsr_descriptor){.media_type = TSR_MEDIA_CHUNKS};
     manifest->layer_count++;
     for (const tsr_manifest *other = b->layout.manifests; other < manifest; other++) {

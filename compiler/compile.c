@@ -25,6 +25,7 @@
 
 #include <llvm/Config/llvm-config.h>
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -258,8 +259,7 @@ static TSR_RESULT describe_build(compilation *c, tsr_package *package) {
     bool native = tsr_config_numerics_native(c->config.numerics);
     const tsr_provenance_input source = {c->base_name, c->source_digest};
     char workspace_max[32];
-    snprintf(workspace_max, sizeof workspace_max, "%llu",
-             (unsigned long long)c->options->workspace_max);
+    snprintf(workspace_max, sizeof workspace_max, "%" PRIu64, c->options->workspace_max);
     const tsr_provenance_pair options[] = {{"numerics", native ? "native" : "portable"},
                                            {"workspace_max", workspace_max}};
     const tsr_provenance_pair libraries[] = {{"llvm", LLVM_VERSION_STRING},
@@ -398,8 +398,8 @@ static TSR_RESULT read_module(compilation *c, MlirModule *out_module) {
         tsr_op_set(mlirModuleGetOperation(*out_module), TSR_SR_VIRTUAL_RANKS,
                    tsr_attr_make_i64(c->mlir, c->options->virtual_ranks));
     if (c->options->workspace_max > INT64_MAX)
-        FAIL(c->ctx, TSR_USAGE, "workspace_max is %llu; expected at most %lld",
-             (unsigned long long)c->options->workspace_max, (long long)INT64_MAX);
+        FAIL(c->ctx, TSR_USAGE, "workspace_max is %" PRIu64 "; expected at most %" PRId64,
+             c->options->workspace_max, INT64_MAX);
     if (c->options->workspace_max)
         tsr_op_set(mlirModuleGetOperation(*out_module), TSR_WORKSPACE_MAX_NAME,
                    tsr_attr_make_i64(c->mlir, (int64_t)c->options->workspace_max));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "loader/log_program.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 void tsr_log_describe(const tsr_model *model, size_t entry, tsr_record_header *out_header) {
@@ -27,8 +28,9 @@ static tsr_result check_training(tsr_ctx *ctx, const tsr_record_header *mine,
     tsr_identity_cursor at = {0};
     tsr_hyperparameter_change change;
     if (mine->virtual_ranks != logged->virtual_ranks)
-        FAIL(ctx, TSR_MISMATCH, "this run has %llu virtual ranks; the log was recorded with %llu",
-             (unsigned long long)mine->virtual_ranks, (unsigned long long)logged->virtual_ranks);
+        FAIL(ctx, TSR_MISMATCH,
+             "this run has %" PRIu64 " virtual ranks; the log was recorded with %" PRIu64,
+             mine->virtual_ranks, logged->virtual_ranks);
     if (tsr_identity_next_change(&mine->identity, &logged->identity, &at, &change))
         FAIL(ctx, TSR_MISMATCH, "this run has %s %s; the log was recorded with %s", change.name,
              change.a ? change.a : "none", change.b ? change.b : "none");

@@ -5,6 +5,7 @@
 #include "runtime/base/plural.h"
 #include "runtime/transport/collective.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 enum { POSITION_BYTES_MAX = 4096 };
@@ -37,8 +38,8 @@ tsr_result tsr_position_encode(tsr_ctx *ctx, const tsr_position *position, tsr_a
     char hex[TSR_DIGEST_HEX + 1];
     list_members(&copy, members);
     for (size_t i = 0; i < count && json; i++)
-        json = tsr_arena_printf(arena, "%s%c\"%s\":%llu", json, i ? ',' : '{', members[i].key,
-                                (unsigned long long)*members[i].value);
+        json = tsr_arena_printf(arena, "%s%c\"%s\":%" PRIu64, json, i ? ',' : '{', members[i].key,
+                                *members[i].value);
     tsr_digest_format(&position->data, hex);
     if (json && position->rows) json = tsr_arena_printf(arena, "%s,\"data\":\"%s\"", json, hex);
     *out_json = json ? tsr_arena_printf(arena, "%s}", json) : NULL;
@@ -63,18 +64,16 @@ static tsr_result decode(tsr_ctx *ctx, const char *json, size_t size, tsr_positi
         TRY_GOTO(ctx, result, tsr_json_get_string(ctx, root, "data", &options, &hex));
         if (!tsr_digest_parse(hex, strlen(hex), &out->data) || !out->rows ||
             out->epoch_base_sample > out->sample)
-            FAIL_GOTO(
-                ctx, result, TSR_CORRUPT,
-                "position of the bundle: data '%s' of %llu row%s, whose epoch begins at sample "
-                "%llu, does not belong to sample %llu",
-                hex, (unsigned long long)out->rows, TSR_PLURAL(out->rows),
-                (unsigned long long)out->epoch_base_sample, (unsigned long long)out->sample);
+            FAIL_GOTO(ctx, result, TSR_CORRUPT,
+                      "position of the bundle: data '%s' of %" PRIu64
+                      " row%s, whose epoch begins at sample %" PRIu64
+                      ", does not belong to sample %" PRIu64,
+                      hex, out->rows, TSR_PLURAL(out->rows), out->epoch_base_sample, out->sample);
     }
     if (out->seed > UINT32_MAX)
         FAIL_GOTO(ctx, result, TSR_CORRUPT,
-                  "position of the bundle: the seed is %llu; expected at "
-                  "most %u",
-                  (unsigned long long)out->seed, UINT32_MAX);
+                  "position of the bundle: the seed is %" PRIu64 "; expected at most %u", out->seed,
+                  UINT32_MAX);
 done:
     tsr_json_destroy(root);
     return result;
@@ -91,9 +90,9 @@ tsr_result tsr_position_read(tsr_ctx *ctx, tsr_bundle *bundle, size_t target, bo
     *out_found = tsr_bundle_find_layer(bundle, target, TSR_MEDIA_POSITION, &layer);
     if (!*out_found) return TSR_SUCCESS;
     if (layer.size_bytes > POSITION_BYTES_MAX)
-        FAIL(ctx, TSR_CORRUPT, "position of the bundle has %llu byte%s; at most %d are accepted",
-             (unsigned long long)layer.size_bytes, TSR_PLURAL(layer.size_bytes),
-             POSITION_BYTES_MAX);
+        FAIL(ctx, TSR_CORRUPT,
+             "position of the bundle has %" PRIu64 " byte%s; at most %d are accepted",
+             layer.size_bytes, TSR_PLURAL(layer.size_bytes), POSITION_BYTES_MAX);
     TRY_GOTO(ctx, result, tsr_bundle_read_layer(ctx, bundle, &layer, &arena, &bytes, &size));
     TRY_GOTO(ctx, result, decode(ctx, bytes, size, &position));
     *out_position = position;

@@ -18,6 +18,7 @@
 #include "runtime/record/location.h"
 #include "runtime/transport/collective.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,8 +51,8 @@ static tsr_result check_digest(tsr_ctx *ctx, const char *what, const char *name,
 static tsr_result check_header(tsr_ctx *ctx, session *self, const tsr_record_header *header) {
     TRY(ctx, tsr_log_check(ctx, self->model, self->job.entry, header, "this run"));
     if (header->rows && header->rows != self->trained_on.rows)
-        FAIL(ctx, TSR_MISMATCH, "the data has %llu rows; the log was recorded with %llu",
-             (unsigned long long)self->trained_on.rows, (unsigned long long)header->rows);
+        FAIL(ctx, TSR_MISMATCH, "the data has %" PRIu64 " rows; the log was recorded with %" PRIu64,
+             self->trained_on.rows, header->rows);
     for (size_t i = 0; i < self->digest_count; i++) {
         const tsr_record_data *mine = &self->digests[i], *logged = NULL;
         for (size_t j = 0; j < header->data_count && !logged; j++)
@@ -66,8 +67,8 @@ static tsr_result open_log(tsr_ctx *ctx, session *self) {
     if (self->options.record && self->options.replay)
         FAIL(ctx, TSR_USAGE, "a run is either recorded or replayed, not both");
     if (self->options.records_values && !self->options.record)
-        FAIL(ctx, TSR_USAGE, "the values of step %llu are requested, but no log is written",
-             (unsigned long long)self->options.values_of);
+        FAIL(ctx, TSR_USAGE, "the values of step %" PRIu64 " are requested, but no log is written",
+             self->options.values_of);
     if (!self->options.record && !self->options.replay) return TSR_SUCCESS;
     if (!self->model->transport) TRY(ctx, digest_data(ctx, self));
     if (!self->options.replay) return TSR_SUCCESS;
@@ -83,8 +84,8 @@ static tsr_result open_log(tsr_ctx *ctx, session *self) {
 
 static tsr_result check_number(tsr_ctx *ctx, const char *what, uint64_t stored, uint64_t wanted) {
     if (stored != wanted)
-        FAIL(ctx, TSR_MISMATCH, "the state has %s %llu; this run has %llu", what,
-             (unsigned long long)stored, (unsigned long long)wanted);
+        FAIL(ctx, TSR_MISMATCH, "the state has %s %" PRIu64 "; this run has %" PRIu64, what, stored,
+             wanted);
     return TSR_SUCCESS;
 }
 
@@ -151,15 +152,15 @@ static tsr_result begin_replay(tsr_ctx *ctx, session *self) {
     }
     if (!self->options.state_directory)
         FAIL(ctx, TSR_USAGE,
-             "the log begins at step %llu: its replay needs the state directory with generation "
-             "%llu",
-             (unsigned long long)header->step, (unsigned long long)header->generation);
+             "the log begins at step %" PRIu64
+             ": its replay needs the state directory with generation %" PRIu64,
+             header->step, header->generation);
     TRY(ctx, tsr_state_load(ctx, self->model, self->options.state_directory, TSR_RESUME_EXACT,
                             header->generation, &generation));
     if (generation.position.step != header->step)
-        FAIL(ctx, TSR_MISMATCH, "generation %llu is at step %llu; the log begins at step %llu",
-             (unsigned long long)generation.number, (unsigned long long)generation.position.step,
-             (unsigned long long)header->step);
+        FAIL(ctx, TSR_MISMATCH,
+             "generation %" PRIu64 " is at step %" PRIu64 "; the log begins at step %" PRIu64,
+             generation.number, generation.position.step, header->step);
     self->resumed = true;
     self->replayed_from = header->generation;
     TRY(ctx, check_position(ctx, self, &generation.position));
@@ -241,13 +242,13 @@ static tsr_result check_memory(tsr_ctx *ctx, const session *self) {
 
 /* `handler` is 1 + an entry; 0: no handler. */
 static tsr_result run_handler(tsr_ctx *ctx, session *self, const char *event, uint32_t handler) {
-    unsigned long long step = self->job.position.step;
+    uint64_t step = self->job.position.step;
     if (handler == 0) return TSR_SUCCESS;
     const char *name = self->model->config.entries[handler - 1].name;
     tsr_executor_set_seed(self->model->executor, self->job.position.seed);
     tsr_result result = tsr_executor_run(ctx, self->model->executor, handler - 1, step);
     if (result.code) return tsr_error_prefix(ctx, result, "%s handler @%s", event, name);
-    tsr_log(ctx, TSR_LOG_WARNING, "%s: ran @%s on the state of step %llu", event, name, step);
+    tsr_log(ctx, TSR_LOG_WARNING, "%s: ran @%s on the state of step %" PRIu64, event, name, step);
     return tsr_executor_fetch(ctx, self->model->executor);
 }
 

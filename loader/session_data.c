@@ -5,6 +5,7 @@
 #include "loader/session.h"
 #include "loader/use.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 typedef struct tsr_session session;
@@ -108,8 +109,9 @@ static tsr_result bind_eval(tsr_ctx *ctx, session *self) {
         self->job.eval_entry = i;
     }
     if (self->options.eval_every && !self->eval_data)
-        FAIL(ctx, TSR_USAGE, "evaluation every %llu steps needs an eval entry with its data bound",
-             (unsigned long long)self->options.eval_every);
+        FAIL(ctx, TSR_USAGE,
+             "evaluation every %" PRIu64 " steps needs an eval entry with its data bound",
+             self->options.eval_every);
     return TSR_SUCCESS;
 }
 

@@ -4,14 +4,13 @@
 #include "runtime/base/plural.h"
 #include "runtime/transport/collective.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 /* Data with another number of rows is known to differ without hashing, but up to this size it is
  * hashed to show both digests. */
 static const uint64_t told_bytes_max = UINT64_C(256) << 20;
-
-typedef unsigned long long count;
 
 static bool is_known(const tsr_digest *digest) {
     static const tsr_digest unknown;
@@ -92,7 +91,7 @@ tsr_result tsr_training_data_agree(tsr_ctx *ctx, tsr_transport *transport,
 static const char *describe(uint64_t rows, const tsr_digest *digest, char out_text[static 96]) {
     char hex[TSR_DIGEST_HEX + 1];
     tsr_digest_format(digest, hex);
-    int length = snprintf(out_text, 96, "%llu row%s", (count)rows, TSR_PLURAL(rows));
+    int length = snprintf(out_text, 96, "%" PRIu64 " row%s", rows, TSR_PLURAL(rows));
     if (is_known(digest))
         snprintf(out_text + length, 96 - (size_t)length, " with digest %.16s", hex);
     return out_text;
@@ -122,13 +121,14 @@ static tsr_result begin_epoch(tsr_ctx *ctx, const tsr_training_data *data, tsr_p
     else
         epoch++;
     if (epoch < position->epoch_base || epoch > INT64_MAX / data->rows)
-        FAIL(ctx, TSR_MISMATCH, "epoch %llu of %llu rows is out of range", (count)epoch,
-             (count)data->rows);
+        FAIL(ctx, TSR_MISMATCH, "epoch %" PRIu64 " of %" PRIu64 " rows is out of range", epoch,
+             data->rows);
     tsr_log(ctx, TSR_LOG_WARNING,
-            "new data: %llu row%s; the state was trained with %llu. Epoch %llu begins with the new "
-            "data at sample %llu; %llu sample%s of the current epoch are skipped",
-            (count)data->rows, TSR_PLURAL(data->rows), (count)old_rows, (count)epoch,
-            (count)position->sample, (count)left, TSR_PLURAL(left));
+            "new data: %" PRIu64 " row%s; the state was trained with %" PRIu64 ". Epoch %" PRIu64
+            " begins with the new data at sample %" PRIu64 "; %" PRIu64
+            " sample%s of the current epoch are skipped",
+            data->rows, TSR_PLURAL(data->rows), old_rows, epoch, position->sample, left,
+            TSR_PLURAL(left));
     position->epoch_base = epoch;
     position->epoch_base_sample = position->sample;
     position->rows = data->rows;
@@ -161,9 +161,10 @@ static tsr_result check_range(tsr_ctx *ctx, const tsr_training_data *data,
         position->epoch_base <= INT64_MAX / data->rows)
         return TSR_SUCCESS;
     FAIL(ctx, TSR_MISMATCH,
-         "the state has epoch %llu of %llu row%s begin at sample %llu; its next sample is %llu",
-         (count)position->epoch_base, (count)data->rows, TSR_PLURAL(data->rows),
-         (count)position->epoch_base_sample, (count)position->sample);
+         "the state has epoch %" PRIu64 " of %" PRIu64 " row%s begin at sample %" PRIu64
+         "; its next sample is %" PRIu64,
+         position->epoch_base, data->rows, TSR_PLURAL(data->rows), position->epoch_base_sample,
+         position->sample);
 }
 
 tsr_result tsr_training_data_check(tsr_ctx *ctx, tsr_training_data *data, tsr_position *position) {
@@ -183,9 +184,8 @@ tsr_result tsr_training_data_check(tsr_ctx *ctx, tsr_training_data *data, tsr_po
     if (!same) return refuse(ctx, data, position);
     tsr_log(ctx, TSR_LOG_WARNING,
             "the state does not record the data it was trained with; the run assumes that it was "
-            "this data of "
-            "%llu row%s",
-            (count)data->rows, TSR_PLURAL(data->rows));
+            "this data of %" PRIu64 " row%s",
+            data->rows, TSR_PLURAL(data->rows));
     return TSR_SUCCESS;
 }
 

@@ -9,6 +9,7 @@
 #include "runtime/base/io/json.h"
 #include "runtime/base/plural.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,8 +121,8 @@ static TSR_RESULT check_type(const checker *p, tsr_dtype dtype, const tsr_shape 
     tsr_shape whole = *shape; /* the strides must fit even if a dimension is empty */
     for (uint32_t i = 0; i < shape->rank; i++) {
         EXPECT(p, shape->dims[i] >= smallest && shape->dims[i] <= json_integer_max,
-               "shape: expected dims[%u] in %llu ... 2^53, got %llu", i,
-               (unsigned long long)smallest, (unsigned long long)shape->dims[i]);
+               "shape: expected dims[%u] in %" PRIu64 " ... 2^53, got %" PRIu64, i, smallest,
+               shape->dims[i]);
         if (whole.dims[i] == 0) whole.dims[i] = 1;
     }
     char text[TSR_TYPE_TEXT_MAX];
@@ -270,8 +271,8 @@ static TSR_RESULT check_port(const checker *p, const tsr_config_entry *entry, bo
     }
     if (port->source == TSR_PORT_DATA || entry->rows_independent)
         EXPECT(&here, entry->batch && port->shape.rank && port->shape.dims[0] == entry->batch,
-               "expected a first dimension of %llu (the batch), got %s",
-               (unsigned long long)entry->batch, tsr_type_format(port->dtype, &port->shape, text));
+               "expected a first dimension of %" PRIu64 " (the batch), got %s", entry->batch,
+               tsr_type_format(port->dtype, &port->shape, text));
     return TSR_SUCCESS;
 }
 
@@ -282,9 +283,8 @@ static TSR_RESULT check_entry(const checker *p, const tsr_config *config, size_t
     EXPECT(p,
            entry->batch <= json_integer_max &&
                (entry->kind != TSR_ENTRY_TRAIN || entry->batch % config->virtual_ranks == 0),
-           "batch: expected a multiple of the %llu virtual rank%s, got %llu",
-           (unsigned long long)config->virtual_ranks, TSR_PLURAL(config->virtual_ranks),
-           (unsigned long long)entry->batch);
+           "batch: expected a multiple of the %" PRIu64 " virtual rank%s, got %" PRIu64,
+           config->virtual_ranks, TSR_PLURAL(config->virtual_ranks), entry->batch);
     EXPECT(p, !entry->rows_independent || entry->batch,
            "rows_independent: expected a batch, got none");
     EXPECT(p, entry->input_count <= TSR_CONFIG_PORTS_MAX, "inputs: expected at most %d, got %zu",
@@ -334,8 +334,8 @@ static TSR_RESULT check_head(tsr_ctx *ctx, const tsr_config *config, tsr_code co
              "' or without, got '%s'",
              tsr_name_valid(config->numerics) ? config->numerics : "?");
     if (config->virtual_ranks < 1 || config->virtual_ranks > TSR_CONFIG_VIRTUAL_RANKS_MAX)
-        FAIL(ctx, code, "config: virtualRanks: expected 1 ... %d, got %llu",
-             TSR_CONFIG_VIRTUAL_RANKS_MAX, (unsigned long long)config->virtual_ranks);
+        FAIL(ctx, code, "config: virtualRanks: expected 1 ... %d, got %" PRIu64,
+             TSR_CONFIG_VIRTUAL_RANKS_MAX, config->virtual_ranks);
     if (config->tensor_count > TSR_CONFIG_TENSORS_MAX)
         FAIL(ctx, code,
              "config: tensors: expected at most %d, got %zu; stack tensors of one shape into one",

@@ -11,6 +11,7 @@
 #include "runtime/base/io/identity_json.h"
 
 #include <cjson/cJSON.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -95,7 +96,7 @@ static void write_config(tsr_buffer *out, const tsr_config *config) {
     tsr_buffer_json_string(out, config->producer);
     tsr_buffer_text(out, ",\"numerics\":");
     tsr_buffer_json_string(out, config->numerics);
-    tsr_buffer_printf(out, ",\"virtualRanks\":%llu", (unsigned long long)config->virtual_ranks);
+    tsr_buffer_printf(out, ",\"virtualRanks\":%" PRIu64, config->virtual_ranks);
     write_program(out, config);
     tsr_buffer_text(out, ",\"tensors\":[");
     for (size_t i = 0; i < config->tensor_count; i++) {
@@ -168,8 +169,8 @@ static TSR_RESULT read_init(tsr_json_reader *r, const cJSON *object, tsr_config_
     TRY(r->ctx, read_double(r, init, "b", &tensor->init_b));
     TRY(r->ctx, tsr_json_get_u64(r->ctx, init, "stream", &r->options, &stream));
     if (stream > UINT32_MAX)
-        FAIL(r->ctx, TSR_CORRUPT, "%s: stream: expected at most %u, got %llu", r->subject,
-             UINT32_MAX, (unsigned long long)stream);
+        FAIL(r->ctx, TSR_CORRUPT, "%s: stream: expected at most %u, got %" PRIu64, r->subject,
+             UINT32_MAX, stream);
     tensor->init_stream = (uint32_t)stream;
     return TSR_SUCCESS;
 }

@@ -5,6 +5,7 @@
 #include "runtime/base/buffer.h"
 #include "runtime/base/plural.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 static const char magic[8] = {'T', 'S', 'R', 'F', 'A', 'T', 'B', '\n'};
@@ -137,14 +138,15 @@ static TSR_RESULT read_map(reader *r, tsr_fatbin_map *map, uint32_t index, uint3
         uint64_t max = d < map->rank ? UINT32_MAX : 1;
         map->dims[d] = take_u64(r);
         if (map->dims[d] < 1 || map->dims[d] > max)
-            FAIL(r->ctx, TSR_CORRUPT, "GPU code: maps[%u].dims[%u] is %llu; expected 1 to %llu",
-                 index, d, (unsigned long long)map->dims[d], (unsigned long long)max);
+            FAIL(r->ctx, TSR_CORRUPT,
+                 "GPU code: maps[%u].dims[%u] is %" PRIu64 "; expected 1 to %" PRIu64, index, d,
+                 map->dims[d], max);
     }
     map->pitch = version >= PITCH_VERSION ? take_u64(r) : 0;
     if (map->pitch && (map->pitch <= map->dims[0] || map->pitch > UINT32_MAX))
-        FAIL(r->ctx, TSR_CORRUPT, "GPU code: maps[%u].pitch is %llu; expected 0 or %llu to %u",
-             index, (unsigned long long)map->pitch, (unsigned long long)map->dims[0] + 1,
-             UINT32_MAX);
+        FAIL(r->ctx, TSR_CORRUPT,
+             "GPU code: maps[%u].pitch is %" PRIu64 "; expected 0 or %" PRIu64 " to %u", index,
+             map->pitch, map->dims[0] + 1, UINT32_MAX);
     return TSR_SUCCESS;
 }
 
@@ -203,8 +205,9 @@ static TSR_RESULT read_images(reader *r, tsr_fatbin_image *images, uint32_t coun
         TRY(r->ctx, take_field(r, "images", i, "exactly", 0, 1, &exactly));
         uint64_t size = take_u64(r);
         if (size == 0 || size > r->size - at)
-            FAIL(r->ctx, TSR_CORRUPT, "GPU code: images[%u] has %llu byte%s; expected 1 to %zu", i,
-                 (unsigned long long)size, TSR_PLURAL(size), r->size - at);
+            FAIL(r->ctx, TSR_CORRUPT,
+                 "GPU code: images[%u] has %" PRIu64 " byte%s; expected 1 to %zu", i, size,
+                 TSR_PLURAL(size), r->size - at);
         images[i].kind = (tsr_fatbin_kind)kind;
         images[i].exactly = exactly;
         images[i].bytes = r->bytes + at;

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "manifests/json_write.h"
 
+#include <inttypes.h>
+
 void tsr_json_write_type(tsr_buffer *out, tsr_dtype dtype, const tsr_shape *shape) {
     tsr_buffer_printf(out, ",\"dtype\":\"%s\",\"shape\":[", tsr_dtype_name(dtype));
     for (uint32_t i = 0; i < shape->rank; i++)
-        tsr_buffer_printf(out, "%s%llu", i ? "," : "", (unsigned long long)shape->dims[i]);
+        tsr_buffer_printf(out, "%s%" PRIu64, i ? "," : "", shape->dims[i]);
     tsr_buffer_text(out, "]");
 }
 
 void tsr_json_write_entry_head(tsr_buffer *out, const tsr_config_entry *entry) {
     tsr_buffer_text(out, "\"name\":");
     tsr_buffer_json_string(out, entry->name);
-    tsr_buffer_printf(out, ",\"kind\":\"%s\",\"batch\":%llu", tsr_entry_kind_name(entry->kind),
-                      (unsigned long long)entry->batch);
+    tsr_buffer_printf(out, ",\"kind\":\"%s\",\"batch\":%" PRIu64, tsr_entry_kind_name(entry->kind),
+                      entry->batch);
 }
 
 void tsr_json_write_ports(tsr_buffer *out, const char *key, const tsr_config_port *ports,

@@ -5,6 +5,7 @@
 #include "registry/transfer.h"
 #include "runtime/base/array.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,9 +35,9 @@ static tsr_result add_blob(fetcher *f, tsr_descriptor *d) {
         if (!tsr_digest_equal(&c->blobs[i].digest, &d->digest)) continue;
         d->blob = (uint32_t)i;
         if (c->blobs[i].size_bytes == d->size_bytes) return TSR_SUCCESS;
-        FAIL(f->ctx, TSR_CORRUPT, TSB "size of a blob (entry %s): expected %llu, got %llu",
-             f->subject, tsr_entry_text_digest(&d->digest).text, (tsr_ull)c->blobs[i].size_bytes,
-             (tsr_ull)d->size_bytes);
+        FAIL(f->ctx, TSR_CORRUPT,
+             TSB "size of a blob (entry %s): expected %" PRIu64 ", got %" PRIu64, f->subject,
+             tsr_entry_text_digest(&d->digest).text, c->blobs[i].size_bytes, d->size_bytes);
     }
     if (c->blob_count == c->blob_capacity) {
         tsr_remote_blob *blobs = tsr_grow(c->blobs, &c->blob_capacity, 32, sizeof *blobs);
@@ -167,8 +168,8 @@ static tsr_result fetch_manifest(fetcher *f, tsr_manifest *manifest) {
                               TSR_MEDIA_MANIFEST, &self->digest, false, &response));
     if (response.body.size_bytes != self->size_bytes)
         FAIL_GOTO(f->ctx, result, TSR_CORRUPT,
-                  TSB "size of a manifest (entry %s): expected %llu, got %zu", f->subject,
-                  tsr_entry_text_digest(&self->digest).text, (tsr_ull)self->size_bytes,
+                  TSB "size of a manifest (entry %s): expected %" PRIu64 ", got %zu", f->subject,
+                  tsr_entry_text_digest(&self->digest).text, self->size_bytes,
                   response.body.size_bytes);
     TRY_GOTO(f->ctx, result, keep_body(f, &response.body, self));
     tsr_json_source source = source_of(f, "manifest", self);

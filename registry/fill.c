@@ -11,6 +11,7 @@
 #include "registry/transfer.h"
 #include "runtime/base/array.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -220,9 +221,8 @@ static tsr_result finish_chunk(tsr_ctx *ctx, fetch *t) {
         t->damaged = true;
         tsr_remote_advance(fill->remote, -(int64_t)size);
         FAIL(ctx, TSR_CORRUPT,
-             "registry '%s': blob %s, chunk at offset %llu: expected digest %s, "
-             "got %s",
-             fill->remote->reference.host, tsr_digest_text_of(&blob->digest).text, (tsr_ull)begin,
+             "registry '%s': blob %s, chunk at offset %" PRIu64 ": expected digest %s, got %s",
+             fill->remote->reference.host, tsr_digest_text_of(&blob->digest).text, begin,
              tsr_digest_text_of(blob->chunks ? &blob->chunks[chunk] : &blob->digest).text,
              tsr_digest_text_of(&got).text);
     }

@@ -9,6 +9,7 @@
 
 #include <ctype.h>
 #include <curl/curl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -71,11 +72,11 @@ static void begin_body(exchange *x) {
     x->sinking = x->request->sink && (x->response->status == 200 || x->response->status == 206);
     if (x->sinking || x->response->status >= 300 || announced < 0) return;
     if ((uint64_t)announced > x->request->body_bytes_max)
-        x->result =
-            tsr_fail_(x->ctx, TSR_NETWORK, 0, __FILE__, __LINE__,
-                      "'%.300s': expected at most %llu byte%s, the server announces %llu",
-                      x->request->url, (unsigned long long)x->request->body_bytes_max,
-                      TSR_PLURAL(x->request->body_bytes_max), (unsigned long long)announced);
+        x->result = tsr_fail_(x->ctx, TSR_NETWORK, 0, __FILE__, __LINE__,
+                              "'%.300s': expected at most %" PRIu64
+                              " byte%s, the server announces %" PRIu64,
+                              x->request->url, x->request->body_bytes_max,
+                              TSR_PLURAL(x->request->body_bytes_max), (uint64_t)announced);
 }
 
 static size_t on_body(char *bytes, size_t size, size_t count, void *user) {
@@ -94,9 +95,10 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *user) {
     bool success = x->response->status < 300;
     uint64_t limit = success ? x->request->body_bytes_max : TSR_REGISTRY_MESSAGE_BYTES_MAX;
     if (x->body_bytes > limit && success)
-        x->result = tsr_fail_(x->ctx, TSR_NETWORK, 0, __FILE__, __LINE__,
-                              "'%.300s': expected at most %llu byte%s, the server sends more",
-                              x->request->url, (unsigned long long)limit, TSR_PLURAL(limit));
+        x->result =
+            tsr_fail_(x->ctx, TSR_NETWORK, 0, __FILE__, __LINE__,
+                      "'%.300s': expected at most %" PRIu64 " byte%s, the server sends more",
+                      x->request->url, limit, TSR_PLURAL(limit));
     x->cut = x->body_bytes > limit;
     if (x->cut) return 0;
     tsr_buffer_append(&x->response->body, bytes, length);

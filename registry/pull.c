@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -164,9 +165,8 @@ static tsr_result size_part(tsr_ctx *ctx, pull *p) {
         if (code == -EOPNOTSUPP || code == -ENOSYS || code == -EINVAL) code = 0;
     }
     if (code < 0)
-        FAIL_ERRNO(ctx, TSR_IO, -code, "no room for the %llu byte%s of '%s'",
-                   (tsr_ull)p->plan.file_size_bytes, TSR_PLURAL((tsr_ull)p->plan.file_size_bytes),
-                   p->part);
+        FAIL_ERRNO(ctx, TSR_IO, -code, "no room for the %" PRIu64 " byte%s of '%s'",
+                   p->plan.file_size_bytes, TSR_PLURAL(p->plan.file_size_bytes), p->part);
     return TSR_SUCCESS;
 }
 

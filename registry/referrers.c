@@ -5,13 +5,12 @@
 #include "runtime/base/io/json.h"
 
 #include <cjson/cJSON.h>
+#include <inttypes.h>
 #include <string.h>
 
 #define ARTIFACT "application/vnd.dev.sigstore.bundle.v0.3+json"
 #define EMPTY_TYPE "application/vnd.oci.empty.v1+json"
 #define EMPTY_BYTES "{}"
-
-typedef unsigned long long ull;
 
 /* ---- push ---- */
 
@@ -38,8 +37,8 @@ static tsr_result push_bytes(tsr_ctx *ctx, tsr_http *http, const void *bytes, si
 
 static void put_descriptor(tsr_buffer *out, const char *media_type, const tsr_digest *digest,
                            uint64_t size_bytes) {
-    tsr_buffer_printf(out, "{\"mediaType\":\"%s\",\"digest\":\"%s\",\"size\":%llu", media_type,
-                      tsr_digest_text_of(digest).text, (ull)size_bytes);
+    tsr_buffer_printf(out, "{\"mediaType\":\"%s\",\"digest\":\"%s\",\"size\":%" PRIu64, media_type,
+                      tsr_digest_text_of(digest).text, size_bytes);
 }
 
 static const char annotations[] =
@@ -185,8 +184,8 @@ static tsr_result read_layer(reader *r, const struct cJSON *root, const tsr_json
     TRY(r->ctx, tsr_json_get_u64(r->ctx, layer, "size", options, &size));
     if (size < 1 || size > TSR_SIGNATURE_FILE_BYTES_MAX)
         FAIL(r->ctx, TSR_SIGNATURE,
-             "registry '%s': a signature of the bundle: expected 1 to %d bytes, got %llu",
-             r->http->remote->reference.host, TSR_SIGNATURE_FILE_BYTES_MAX, (ull)size);
+             "registry '%s': a signature of the bundle: expected 1 to %d bytes, got %" PRIu64,
+             r->http->remote->reference.host, TSR_SIGNATURE_FILE_BYTES_MAX, size);
     char *bytes = tsr_arena_alloc(r->arena, (size_t)size, 1, 1);
     if (!bytes) FAIL(r->ctx, TSR_MEMORY, "no memory for a signature");
     TRY(r->ctx, tsr_blob_get(r->ctx, r->http, &digest, (size_t)size, bytes));

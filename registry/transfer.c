@@ -8,9 +8,8 @@
 #include "bundle/limits.h"
 #include "runtime/base/plural.h"
 
+#include <inttypes.h>
 #include <string.h>
-
-typedef unsigned long long ull;
 
 tsr_digest_text tsr_digest_text_of(const tsr_digest *digest) {
     tsr_digest_text out = {"sha256:"};
@@ -128,8 +127,8 @@ done:
  * requested offset. */
 static bool begins_at(const tsr_http_response *response, uint64_t begin) {
     const char *text = tsr_http_header(response, "content-range", 0);
-    ull first = 0;
-    return text && sscanf(text, "bytes %llu-", &first) == 1 && first == begin;
+    uint64_t first = 0;
+    return text && sscanf(text, "bytes %" SCNu64 "-", &first) == 1 && first == begin;
 }
 
 static tsr_result take_range(tsr_ctx *ctx, void *user, const tsr_http_response *response,
@@ -138,13 +137,15 @@ static tsr_result take_range(tsr_ctx *ctx, void *user, const tsr_http_response *
     if (first) {
         range->next = response->status == 206 ? range->begin : 0;
         if (response->status == 206 && !begins_at(response, range->begin))
-            FAIL(ctx, TSR_NETWORK, "blob %s: expected a range from byte %llu, got another one",
-                 tsr_digest_text_of(&range->digest).text, (ull)range->begin);
+            FAIL(ctx, TSR_NETWORK,
+                 "blob %s: expected a range from byte %" PRIu64 ", got another one",
+                 tsr_digest_text_of(&range->digest).text, range->begin);
     }
     uint64_t limit = response->status == 206 ? range->end : range->size_bytes;
     if (size_bytes > limit - range->next)
-        FAIL(ctx, TSR_NETWORK, "blob %s: expected at most %llu byte%s, the server sends more",
-             tsr_digest_text_of(&range->digest).text, (ull)limit, TSR_PLURAL((ull)limit));
+        FAIL(ctx, TSR_NETWORK,
+             "blob %s: expected at most %" PRIu64 " byte%s, the server sends more",
+             tsr_digest_text_of(&range->digest).text, limit, TSR_PLURAL(limit));
     uint64_t offset = range->next;
     range->next += size_bytes;
     return range->sink(ctx, range->user, offset, bytes, size_bytes);
@@ -156,8 +157,8 @@ tsr_result tsr_blob_get_range(tsr_ctx *ctx, tsr_http *http, tsr_blob_range *rang
     tsr_digest_text text = tsr_digest_text_of(&range->digest);
     bool whole = range->begin == 0 && range->end == range->size_bytes;
     put_url(http, url, "blobs", text.text);
-    snprintf(header, sizeof header, "Range: bytes=%llu-%llu", (ull)range->begin,
-             (ull)(range->end - 1));
+    snprintf(header, sizeof header, "Range: bytes=%" PRIu64 "-%" PRIu64, range->begin,
+             range->end - 1);
     const tsr_http_request request = {.method = "GET",
                                       .url = url,
                                       .headers = {whole ? NULL : header},
@@ -171,6 +172,7 @@ tsr_result tsr_blob_get_range(tsr_ctx *ctx, tsr_http *http, tsr_blob_range *rang
     uint64_t end = response->status == 206 ? range->end : range->size_bytes;
     if (range->next >= end) return TSR_SUCCESS;
     response->retry = true;
-    FAIL(ctx, TSR_NETWORK, "registry '%s': blob %s: expected bytes up to %llu, got them up to %llu",
-         http->remote->reference.host, text.text, (ull)end, (ull)range->next);
+    FAIL(ctx, TSR_NETWORK,
+         "registry '%s': blob %s: expected bytes up to %" PRIu64 ", got them up to %" PRIu64,
+         http->remote->reference.host, text.text, end, range->next);
 }

@@ -8,10 +8,10 @@
 #include "registry/transfer.h"
 #include "runtime/base/plural.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef unsigned long long ull;
 enum { DAMAGED_MAX = 2 };
 
 typedef struct upload {
@@ -46,9 +46,9 @@ static tsr_result ask(tsr_ctx *ctx, upload *u, bool *out_present) {
              strtoull(length, NULL, 10) != u->source->size_bytes)
         result =
             tsr_fail_(ctx, TSR_CORRUPT, 0, __FILE__, __LINE__,
-                      "registry '%s': blob %s: expected %llu byte%s, the registry has %.20s",
-                      u->http->remote->reference.host, u->digest.text, (ull)u->source->size_bytes,
-                      TSR_PLURAL((ull)u->source->size_bytes), length);
+                      "registry '%s': blob %s: expected %" PRIu64 " byte%s, the registry has %.20s",
+                      u->http->remote->reference.host, u->digest.text, u->source->size_bytes,
+                      TSR_PLURAL(u->source->size_bytes), length);
     *out_present = !result.code && response.status == 200;
     tsr_http_response_finish(&response);
     return result;
@@ -71,7 +71,7 @@ static tsr_result read_location(tsr_ctx *ctx, upload *u, const char *url,
 
 static void read_minimum(upload *u, const tsr_http_response *response) {
     const char *text = tsr_http_header(response, "oci-chunk-min-length", 0);
-    ull least = text ? strtoull(text, NULL, 10) : 0;
+    uint64_t least = text ? strtoull(text, NULL, 10) : 0;
     if (least > u->segment_bytes && least <= TSR_REGISTRY_SEGMENT_BYTES_MAX)
         u->segment_bytes = least;
 }
@@ -114,10 +114,10 @@ static tsr_result read_part(tsr_ctx *ctx, void *user, uint64_t offset, void *byt
  * if the upload were forgotten, because a new upload loses nothing. */
 static bool read_range(const tsr_http_response *response, uint64_t size, uint64_t *out_offset) {
     const char *text = tsr_http_header(response, "range", 0);
-    ull last = 0;
+    uint64_t last = 0;
     if (!text) return false;
     if (strncmp(text, "bytes=", 6) == 0) text += 6;
-    if (sscanf(text, "0-%llu", &last) != 1 || !last || last >= size) return false;
+    if (sscanf(text, "0-%" SCNu64, &last) != 1 || !last || last >= size) return false;
     *out_offset = last + 1;
     return true;
 }
@@ -127,8 +127,8 @@ static tsr_result send_segment(tsr_ctx *ctx, upload *u, tsr_http_response *respo
     char range[80], url[TSR_URL_MAX];
     uint64_t left = u->source->size_bytes - u->offset;
     uint64_t size = left < u->segment_bytes ? left : u->segment_bytes;
-    snprintf(range, sizeof range, "Content-Range: %llu-%llu", (ull)u->offset,
-             (ull)(u->offset + size - 1));
+    snprintf(range, sizeof range, "Content-Range: %" PRIu64 "-%" PRIu64, u->offset,
+             u->offset + size - 1);
     strcpy(url, u->location);
     u->part = u->offset;
     const tsr_http_request request = {.method = "PATCH",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/fault.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 /* Returns the user's name for a buffer: the name of the input or tensor, else the value's name in
@@ -79,8 +80,8 @@ static void format_iterations(const tsr_fault_location *location, char *text, si
     size_t used = 0;
     text[0] = 0;
     for (uint32_t i = 0; i < location->depth && used < capacity; i++) {
-        int length = snprintf(text + used, capacity - used, "%s%llu", i ? ", " : " in iteration ",
-                              (unsigned long long)location->iterations[i]);
+        int length = snprintf(text + used, capacity - used, "%s%" PRIu64,
+                              i ? ", " : " in iteration ", location->iterations[i]);
         if (length > 0) used += (size_t)length;
     }
 }
@@ -101,10 +102,10 @@ tsr_result tsr_fault_report(tsr_ctx *ctx, const tsr_fault_location *location,
         *out_row = find_row(location, buffer, &met);
         bool is_computed = buffer->space == TSR_SPACE_WORKSPACE || buffer->space == TSR_SPACE_VRANK;
         if (location->vrank >= 0 && is_computed)
-            snprintf(rank, sizeof rank, " on virtual rank %lld", (long long)location->vrank);
+            snprintf(rank, sizeof rank, " on virtual rank %" PRId64, location->vrank);
     }
     format_iterations(location, iterations, sizeof iterations);
-    FAIL(ctx, TSR_DATA, "%s[%lld] is %lld; expected 0 to %lld%s%s%s%s", name,
-         (long long)met.element, (long long)met.value, (long long)met.limit - 1, iterations, rank,
+    FAIL(ctx, TSR_DATA, "%s[%" PRId64 "] is %" PRId64 "; expected 0 to %" PRId64 "%s%s%s%s", name,
+         met.element, met.value, met.limit - 1, iterations, rank,
          command->location[0] ? " at " : "", command->location);
 }

@@ -7,6 +7,7 @@
 #include "runtime/exec/state_scan.h"
 #include "runtime/transport/collective.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,12 +47,13 @@ static double without_sign_of_nan(double value) { return isnan(value) ? (double)
 
 static tsr_result refuse_nonfinite(tsr_ctx *ctx, const char *what, bool is_scalar,
                                    const tsr_nonfinite *found) {
-    unsigned long long element = found->element, step = found->step;
+    uint64_t element = found->element, step = found->step;
     if (is_scalar)
-        FAIL(ctx, TSR_NONFINITE, "%s '%s' is %g at step %llu; expected a finite number", what,
-             found->tensor, found->value, step);
-    FAIL(ctx, TSR_NONFINITE, "%s '%s' has %g at element %llu at step %llu; expected finite numbers",
-         what, found->tensor, found->value, element, step);
+        FAIL(ctx, TSR_NONFINITE, "%s '%s' is %g at step %" PRIu64 "; expected a finite number",
+             what, found->tensor, found->value, step);
+    FAIL(ctx, TSR_NONFINITE,
+         "%s '%s' has %g at element %" PRIu64 " at step %" PRIu64 "; expected finite numbers", what,
+         found->tensor, found->value, element, step);
 }
 
 static bool is_scalar(const tsr_tensor *tensor) { return tensor->shape.rank == 0; }
@@ -123,8 +125,8 @@ static tsr_result meet(tsr_ctx *ctx, run *self, const char *region, tsr_result o
     if (own.code || met.code) return own.code ? own : met;
     for (uint32_t r = 0; r < t->rank_count; r++) {
         if (flags[r] == FAILED)
-            FAIL(ctx, TSR_RANK, "rank %u failed in region '%s' at step %llu", r, region,
-                 (unsigned long long)t->step);
+            FAIL(ctx, TSR_RANK, "rank %u failed in region '%s' at step %" PRIu64, r, region,
+                 t->step);
         *out_stop = *out_stop || flags[r] == STOP;
     }
     return TSR_SUCCESS;
@@ -242,8 +244,7 @@ static tsr_result evaluate(tsr_ctx *ctx, run *self) {
     tsr_result result = tsr_evaluate(ctx, job->config, job->executor, job->eval_entry,
                                      job->eval_data, job->finite, means);
     if (together) job->transport->deadline_ns = deadline_ns;
-    if (result.code)
-        result = tsr_error_prefix(ctx, result, "evaluation at step %llu", (unsigned long long)step);
+    if (result.code) result = tsr_error_prefix(ctx, result, "evaluation at step %" PRIu64, step);
     tsr_trace_end(ctx->trace, TSR_TRACK_STEPS, "evaluation", began_ns);
     TRY(ctx, wait_for_first(ctx, self, "evaluation", result));
     tsr_eval_report report = {.step = step,
@@ -310,16 +311,16 @@ static void report_step(run *self) {
  */
 static tsr_result explain(tsr_ctx *ctx, const run *self, tsr_result result) {
     const tsr_position *position = &self->summary->position;
-    unsigned long long step = position->step + 1;
+    uint64_t step = position->step + 1;
     uint64_t row =
         result.code == TSR_DATA ? tsr_executor_get_fault_row(self->job->executor) : UINT64_MAX;
-    if (row == UINT64_MAX) return tsr_error_prefix(ctx, result, "step %llu", step);
+    if (row == UINT64_MAX) return tsr_error_prefix(ctx, result, "step %" PRIu64, step);
     if (!self->job->data)
-        return tsr_error_prefix(ctx, result, "step %llu, row %llu of the batch", step,
-                                (unsigned long long)row);
+        return tsr_error_prefix(ctx, result, "step %" PRIu64 ", row %" PRIu64 " of the batch", step,
+                                row);
     row = tsr_dataset_get_row(self->job->data, (uint32_t)position->seed, position->sample + row);
-    return tsr_error_prefix(ctx, result, "step %llu, row %llu of the data", step,
-                            (unsigned long long)row);
+    return tsr_error_prefix(ctx, result, "step %" PRIu64 ", row %" PRIu64 " of the data", step,
+                            row);
 }
 
 /* Each virtual rank of this rank gets its rows of the batch. */
@@ -458,16 +459,17 @@ static tsr_result run_steps(tsr_ctx *ctx, run *self) {
  * if all ranks know of the error. */
 static void rescue(const tsr_ctx *ctx, run *self, tsr_code code) {
     tsr_ctx apart = tsr_ctx_fork(ctx);
-    unsigned long long step = self->summary->position.step;
+    uint64_t step = self->summary->position.step;
     bool hopeless = code == TSR_NONFINITE || code == TSR_SAVE || code == TSR_LOCKED;
     bool alone = !self->job->transport || self->job->transport->rank_count == 1;
     if (!alone && !self->together) return;
     if (!self->job->store || !self->whole || hopeless) return;
     if (save_last(&apart, self).code)
-        tsr_log(ctx, TSR_LOG_WARNING, "the state of step %llu is not saved: %s", step,
+        tsr_log(ctx, TSR_LOG_WARNING, "the state of step %" PRIu64 " is not saved: %s", step,
                 apart.error.text);
     else
-        tsr_log(ctx, TSR_LOG_WARNING, "the run ends early; the state of step %llu is saved", step);
+        tsr_log(ctx, TSR_LOG_WARNING, "the run ends early; the state of step %" PRIu64 " is saved",
+                step);
 }
 
 static void begin(run *self) {
@@ -629,8 +631,8 @@ static tsr_result add_rows(tsr_ctx *ctx, const tsr_config_entry *entry,
             double value = tsr_dtype_read(port->dtype, data, j);
             if (needs_finite && !isfinite(value))
                 FAIL(ctx, TSR_NONFINITE,
-                     "output '%s' is %g in row %llu of this batch; expected finite numbers",
-                     port->name, without_sign_of_nan(value), (unsigned long long)(j / per_row));
+                     "output '%s' is %g in row %" PRIu64 " of this batch; expected finite numbers",
+                     port->name, without_sign_of_nan(value), j / per_row);
             sums[i] += value / (double)per_row;
         }
     }
@@ -654,8 +656,8 @@ tsr_result tsr_evaluate(tsr_ctx *ctx, const tsr_config *config, tsr_executor *ex
         if (!result.code)
             result = add_rows(ctx, ports, executor, entry, count, needs_finite, out_means);
         if (result.code)
-            return tsr_error_prefix(ctx, result, "rows %llu to %llu", (unsigned long long)row,
-                                    (unsigned long long)(row + count - 1));
+            return tsr_error_prefix(ctx, result, "rows %" PRIu64 " to %" PRIu64, row,
+                                    row + count - 1);
     }
     for (size_t i = 0; i < ports->output_count; i++) {
         out_means[i] /= (double)total;

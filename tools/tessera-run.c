@@ -180,32 +180,30 @@ static tsr_result parse_check_finite(tsr_ctx *ctx, const char *text, tsr_finite_
 static void print_state(const tsr_train_summary *summary, bool has_store) {
     char hex[TSR_DIGEST_HEX + 1];
     tsr_digest_format(&summary->state_hash, hex);
-    printf("state %s step %llu", hex, (unsigned long long)summary->position.step);
+    printf("state %s step %" PRIu64, hex, summary->position.step);
     if (has_store && summary->saves.committed_count)
-        printf(" generation %llu", (unsigned long long)summary->saves.last_committed.number);
-    if (summary->saves.failed_count)
-        printf(" failed-saves %llu", (unsigned long long)summary->saves.failed_count);
+        printf(" generation %" PRIu64, summary->saves.last_committed.number);
+    if (summary->saves.failed_count) printf(" failed-saves %" PRIu64, summary->saves.failed_count);
     printf("\n");
 }
 
 static void print_outcome(const arguments *a, const tsr_train_summary *summary,
                           uint64_t first_step) {
     if (a->replay)
-        printf("replay matches%s: %llu step%s, every digest equal\n",
-               summary->stopped ? " so far" : "",
-               (unsigned long long)(summary->position.step - first_step),
-               TSR_PLURAL((summary->position.step - first_step)));
+        printf("replay matches%s: %" PRIu64 " step%s, every digest equal\n",
+               summary->stopped ? " so far" : "", summary->position.step - first_step,
+               TSR_PLURAL(summary->position.step - first_step));
     if (summary->stopped) {
         bool failed = *tsr_run_get_stop() == TSR_LINES_STOP;
-        printf("stopped %s at step %llu",
+        printf("stopped %s at step %" PRIu64,
                failed ? "because a log could not be written" : "by a signal",
-               (unsigned long long)summary->position.step);
-        if (a->has_steps) printf(" of %llu", (unsigned long long)a->steps);
+               summary->position.step);
+        if (a->has_steps) printf(" of %" PRIu64, a->steps);
         printf("\n");
     }
     if (!a->replay && !summary->stopped && first_step >= a->steps)
-        printf("the state is at step %llu, at or past --steps %llu: nothing to do\n",
-               (unsigned long long)first_step, (unsigned long long)a->steps);
+        printf("the state is at step %" PRIu64 ", at or past --steps %" PRIu64 ": nothing to do\n",
+               first_step, a->steps);
     print_state(summary, a->state_dir != NULL);
 }
 
@@ -289,9 +287,8 @@ static tsr_result load(tsr_ctx *ctx, const arguments *a, tsr_model *model, uint6
                                       resume.resume_generation, &generation));
         *out_step = generation.position.step;
         if (!a->quiet)
-            fprintf(stderr, "%s: notice: generation %llu, step %llu\n", tool,
-                    (unsigned long long)generation.number,
-                    (unsigned long long)generation.position.step);
+            fprintf(stderr, "%s: notice: generation %" PRIu64 ", step %" PRIu64 "\n", tool,
+                    generation.number, generation.position.step);
         return TSR_SUCCESS;
     }
     size_t tensor_count;

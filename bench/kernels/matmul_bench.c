@@ -22,6 +22,7 @@
 
 #include <dlfcn.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -361,12 +362,12 @@ int main(int argc, char **argv) {
     open_peers(&b);
     if (!b.peer_count) fprintf(stderr, "skipped: no library to compare with\n");
     add_shapes(&b);
-    printf("seed %llu, %u threads\n", (unsigned long long)b.seed, b.options.threads);
+    printf("seed %" PRIu64 ", %u threads\n", b.seed, b.options.threads);
     for (size_t i = 0; i < b.shape_count; i++)
         for (int weights = 0; weights < 2; weights++)
             b.ratios[weights][i] = run_shape(&b, &b.shapes[i], weights);
-    printf("{\"dtype\": \"%s\", \"threads\": %u, \"seed\": %llu, \"compile_ms\": %.1f",
-           b.narrow ? "bf16" : "f32", b.options.threads, (unsigned long long)b.seed,
+    printf("{\"dtype\": \"%s\", \"threads\": %u, \"seed\": %" PRIu64 ", \"compile_ms\": %.1f",
+           b.narrow ? "bf16" : "f32", b.options.threads, b.seed,
            1e3 * b.compile_seconds / (double)b.programs);
     for (int weights = 0; weights < 2 && b.peer_count; weights++) {
         summarize(names[0][weights], b.ratios[weights], b.fixed_count);

@@ -23,6 +23,7 @@
 
 #include <dlfcn.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -356,12 +357,12 @@ int main(int argc, char **argv) {
     if (!measure_pin(b.options.threads)) fprintf(stderr, "not pinned: too few CPUs\n");
     setenv("GOMP_SPINCOUNT", "10000", 0);
     open_dnnl(&b);
-    if (b.random_count) printf("seed %llu\n", (unsigned long long)b.seed);
+    if (b.random_count) printf("seed %" PRIu64 "\n", b.seed);
     choose_cases(&b);
     for (size_t i = 0; i < b.conv_count; i++) convs[i] = run_conv(&b, b.convs[i]);
     for (size_t i = 0; i < b.attention_count; i++) others[i] = run_attention(&b, &b.attentions[i]);
     printf("{\"threads\": %u", b.options.threads);
-    if (b.random_count) printf(", \"seed\": %llu", (unsigned long long)b.seed);
+    if (b.random_count) printf(", \"seed\": %" PRIu64, b.seed);
     if (b.compiled) printf(", \"compile_ms\": %.1f", 1e3 * b.compile_seconds / (double)b.compiled);
     if (b.conv) {
         summarize("conv", convs, b.conv_fixed);

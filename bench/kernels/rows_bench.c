@@ -18,6 +18,7 @@
 #include "runtime/base/array.h"
 
 #include <getopt.h>
+#include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -283,9 +284,8 @@ static void report(const bench *b) {
     for (size_t i = 0; i < b->count; i++) printf(", \"%s\": %.3f", b->names[i], b->ratios[i]);
     for (unsigned i = 0; i < b->random_count; i++) worst = fmin(worst, b->random[i]);
     if (b->random_count)
-        printf(", \"seed\": %llu, \"random_mean\": %.3f, \"random_worst\": %.3f",
-               (unsigned long long)b->seed, measure_geometric_mean(b->random, b->random_count),
-               worst);
+        printf(", \"seed\": %" PRIu64 ", \"random_mean\": %.3f, \"random_worst\": %.3f", b->seed,
+               measure_geometric_mean(b->random, b->random_count), worst);
     printf("}\n");
 }
 
@@ -325,7 +325,7 @@ int main(int argc, char **argv) {
     uint64_t state = 1;
     b.from = (char *)measure_floats(&state, b.bytes / 2);
     b.to = (char *)measure_floats(&state, b.bytes / 2);
-    if (b.random_count) printf("seed %llu\n", (unsigned long long)b.seed);
+    if (b.random_count) printf("seed %" PRIu64 "\n", b.seed);
     run_cases(&b);
     report(&b);
     return 0;

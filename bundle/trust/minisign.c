@@ -4,6 +4,7 @@
 #include "bundle/internal.h"
 #include "bundle/trust/dsse.h"
 
+#include <inttypes.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <stdlib.h>
@@ -164,8 +165,8 @@ tsr_result tsr_minisign_verify(tsr_ctx *ctx, const tsr_bundle *bundle, const cha
     TRY(ctx, digest_file(ctx, bundle, path, crypto, digest));
     if (!tsr_key_verify(crypto, key, digest, sizeof digest, file->signature, TSR_ED25519_BYTES))
         FAIL(ctx, TSR_SIGNATURE,
-             "%s: the signature is wrong: minisign key %016llx did not make it over '%s'", path,
-             (tsr_ull)key->number, bundle->path);
+             "%s: the signature is wrong: minisign key %016" PRIx64 " did not make it over '%s'",
+             path, key->number, bundle->path);
     size_t size = TSR_ED25519_BYTES + file->comment_size;
     unsigned char *signed_bytes = malloc(size);
     if (!signed_bytes) FAIL(ctx, TSR_MEMORY, "no memory to check '%s'", path);
@@ -176,7 +177,7 @@ tsr_result tsr_minisign_verify(tsr_ctx *ctx, const tsr_bundle *bundle, const cha
     free(signed_bytes);
     if (!good)
         FAIL(ctx, TSR_SIGNATURE,
-             "%s: the trusted comment is wrong: minisign key %016llx did not sign it", path,
-             (tsr_ull)key->number);
+             "%s: the trusted comment is wrong: minisign key %016" PRIx64 " did not sign it", path,
+             key->number);
     return TSR_SUCCESS;
 }

@@ -16,6 +16,7 @@
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -115,8 +116,8 @@ static tsr_result read_file(tsr_ctx *ctx, const char *path, tsr_arena *arena, vo
     TRY_GOTO(ctx, result, tsr_io_file_size(ctx, fd, path, &size));
     if (size > TSR_SIGNATURE_FILE_BYTES_MAX)
         FAIL_GOTO(ctx, result, TSR_SIGNATURE,
-                  "%s: expected a signature of at most %d bytes, got %llu", path,
-                  TSR_SIGNATURE_FILE_BYTES_MAX, (unsigned long long)size);
+                  "%s: expected a signature of at most %d bytes, got %" PRIu64, path,
+                  TSR_SIGNATURE_FILE_BYTES_MAX, size);
     void *bytes = tsr_arena_alloc(arena, (size_t)size + 1, 1, 1);
     if (!bytes) FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory for '%s'", path);
     TRY_GOTO(ctx, result, tsr_io_read_exact(ctx, fd, path, bytes, (size_t)size, 0));
@@ -258,8 +259,8 @@ static tsr_result judge(checker *c, const finding *found, size_t count,
             snprintf(expected, sizeof expected, "one of the %zu given", policy->key_count);
         tsr_digest_format(&stranger->key_id, hex);
         if (stranger->number)
-            FAIL(c->ctx, TSR_SIGNATURE, "%s: signed by minisign key %016llx; expected %s",
-                 stranger->path, (unsigned long long)stranger->number, expected);
+            FAIL(c->ctx, TSR_SIGNATURE, "%s: signed by minisign key %016" PRIx64 "; expected %s",
+                 stranger->path, stranger->number, expected);
         FAIL(c->ctx, TSR_SIGNATURE, "%s: signed by key sha256:%s; expected %s", stranger->path, hex,
              expected);
     }

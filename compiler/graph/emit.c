@@ -9,7 +9,8 @@
 
 tsr_type tsr_type_of(MlirValue value) {
     tsr_type type;
-    TSR_ASSERT(tsr_value_type(value, &type));
+    bool has_type = tsr_value_type(value, &type);
+    TSR_ASSERT(has_type);
     return type;
 }
 
@@ -33,7 +34,8 @@ MlirValue tsr_emit_unary(tsr_builder *builder, const char *name, MlirValue x) {
 static tsr_shape broadcast(MlirValue a, MlirValue b) {
     tsr_shape shape = tsr_type_of(a).shape, other = tsr_type_of(b).shape;
     uint32_t from_dim, dim;
-    TSR_ASSERT(tsr_shape_broadcast(&other, &shape, &from_dim, &dim));
+    bool fits = tsr_shape_broadcast(&other, &shape, &from_dim, &dim);
+    TSR_ASSERT(fits);
     return shape;
 }
 
@@ -54,7 +56,8 @@ MlirValue tsr_emit_where(tsr_builder *builder, MlirValue condition, MlirValue a,
     tsr_type type = {.dtype = tsr_type_of(a).dtype, .shape = broadcast(a, b)};
     tsr_shape other = tsr_type_of(condition).shape;
     uint32_t from_dim, dim;
-    TSR_ASSERT(tsr_shape_broadcast(&other, &type.shape, &from_dim, &dim));
+    bool fits = tsr_shape_broadcast(&other, &type.shape, &from_dim, &dim);
+    TSR_ASSERT(fits);
     return emit(builder, TSR_GRAPH_NAME("where"), 3, (MlirValue[]){condition, a, b}, &type, NULL);
 }
 
@@ -75,7 +78,8 @@ MlirValue tsr_emit_matmul(tsr_builder *builder, MlirValue a, MlirValue b, bool t
     uint32_t from_dim, dim;
     type.shape.rank -= 2;
     other.shape.rank -= 2;
-    TSR_ASSERT(tsr_shape_broadcast(&other.shape, &type.shape, &from_dim, &dim));
+    bool fits = tsr_shape_broadcast(&other.shape, &type.shape, &from_dim, &dim);
+    TSR_ASSERT(fits);
     type.shape.dims[type.shape.rank++] = rows;
     type.shape.dims[type.shape.rank++] = columns;
     if (transpose_a)

@@ -15,6 +15,7 @@
 #include <mlir-c/Dialect/SCF.h>
 #include <mlir-c/Dialect/Vector.h>
 
+#include <inttypes.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -375,10 +376,9 @@ const char *tsr_type_text(const tsr_type *type, char out_text[static TSR_TYPE_TE
     for (uint32_t i = 0; i < type->shape.rank; i++) {
         char *at = out_text + used;
         size_t left = TSR_TYPE_TEXT_MAX - used;
-        used +=
-            (size_t)(type->shape.dims[i] == TSR_DIM_DYNAMIC
-                         ? snprintf(at, left, "?x")
-                         : snprintf(at, left, "%llux", (unsigned long long)type->shape.dims[i]));
+        used += (size_t)(type->shape.dims[i] == TSR_DIM_DYNAMIC
+                             ? snprintf(at, left, "?x")
+                             : snprintf(at, left, "%" PRIu64 "x", type->shape.dims[i]));
     }
     snprintf(out_text + used, TSR_TYPE_TEXT_MAX - used, "%s", tsr_dtype_name(type->dtype));
     return out_text;
@@ -594,7 +594,8 @@ static MlirAttribute make_bools(MlirType shaped, uint64_t count, const uint8_t *
 MlirAttribute tsr_attr_make_elements(MlirContext context, const tsr_type *type, const void *data) {
     MlirType shaped = tsr_type_make(context, type);
     uint64_t count = 0;
-    TSR_ASSERT(tsr_type_is_static(type) && tsr_shape_count(&type->shape, &count));
+    bool fits = tsr_shape_count(&type->shape, &count);
+    TSR_ASSERT(tsr_type_is_static(type) && fits);
     intptr_t n = (intptr_t)count;
     switch (type->dtype) {
     case TSR_DTYPE_F64:

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -238,8 +239,8 @@ static tsr_result receive(tsr_ctx *ctx, const guarded *g) {
         head.size_bytes = body.size_bytes = 0;
         if (!read_all(g->pipe[0], h.size_bytes, &body)) break;
         if (body.failed)
-            FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory for %llu bytes of the compiler's process",
-                      (unsigned long long)h.size_bytes);
+            FAIL_GOTO(ctx, result, TSR_MEMORY,
+                      "no memory for %" PRIu64 " bytes of the compiler's process", h.size_bytes);
         result = g->options->on_message(ctx, g->options->user, h.kind,
                                         body.size_bytes ? body.bytes : "", body.size_bytes);
     }

@@ -17,6 +17,7 @@
 #include "compiler/resilience/passes.h"
 #include "runtime/base/array.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -148,10 +149,9 @@ static bool decide_by_budget(recompute *r, uint32_t segment, int64_t budget) {
     if (!tsr_sr_choose(&r->program, segment, 0, false, &choice)) return false;
     if (choice.saved_bytes > (uint64_t)budget) {
         tsr_diag_error(mlirOperationGetLocation(r->func), TSR_DIAG_SR_BUDGET,
-                       "'@%s': segment %u must save %llu bytes even if it recomputes everything "
-                       "else; its budget is %lld",
-                       tsr_op_symbol(r->func), segment, (unsigned long long)choice.saved_bytes,
-                       (long long)budget);
+                       "'@%s': segment %u must save %" PRIu64
+                       " bytes even if it recomputes everything else; its budget is %" PRId64,
+                       tsr_op_symbol(r->func), segment, choice.saved_bytes, budget);
         return false;
     }
     while (low < high) {

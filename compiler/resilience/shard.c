@@ -238,7 +238,8 @@ static bool shard_step(sharder *s, MlirOperation step, MlirOperation param, cons
     tsr_type type = tsr_type_of(whole);
     uint64_t count = 0;
     MlirValue *news[1 + STATES_MAX];
-    TSR_ASSERT(states <= STATES_MAX && tsr_shape_count(&type.shape, &count));
+    bool fits = tsr_shape_count(&type.shape, &count);
+    TSR_ASSERT(states <= STATES_MAX && fits);
     for (size_t k = 0; k < 1 + states; k++) {
         news[k] = TSR_NEW(&s->arena, MlirValue, d->positions + 1);
         if (!news[k]) return false;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compiler/schedule/schedule.h"
 
+#include <inttypes.h>
+
 tsr_result tsr_schedule_lower(tsr_ctx *ctx, MlirModule module, tsr_diag_list *list) {
     TRY(ctx, tsr_mlir_run_pass(ctx, module, list, "tsched-fuse"));
     return TSR_SUCCESS;
@@ -34,11 +36,11 @@ static void json_group(MlirOperation func, tsr_buffer *out) {
     tsr_buffer_json_string(out, tsr_op_symbol(func));
     json_string(out, "kind", tsr_op_string(func, "kind"));
     json_string(out, "source", tsr_op_string(func, "source"));
-    tsr_buffer_printf(out, ",\"flops\":%lld,\"bytes\":%lld", (long long)flops, (long long)bytes);
+    tsr_buffer_printf(out, ",\"flops\":%" PRId64 ",\"bytes\":%" PRId64, flops, bytes);
     if (tsr_op_i64s(func, "tile", 8, tile, &tile_count)) {
         tsr_buffer_text(out, ",\"tile\":[");
         for (size_t i = 0; i < tile_count; i++)
-            tsr_buffer_printf(out, "%s%lld", i ? "," : "", (long long)tile[i]);
+            tsr_buffer_printf(out, "%s%" PRId64, i ? "," : "", tile[i]);
         tsr_buffer_text(out, "]");
     }
     tsr_buffer_text(out, ",\"ops\":[");

@@ -11,6 +11,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,10 +36,9 @@ static tsr_result read_all(tsr_ctx *ctx, int fd, size_t size_max, tsr_arena *are
                            char **out_bytes, size_t *out_size_bytes) {
     off_t size = lseek(fd, 0, SEEK_END);
     if (size < 0 || (size_t)size > size_max)
-        FAIL(ctx, TSR_IO, "ptxas wrote %lld bytes; at most %zu are read", (long long)size,
-             size_max);
+        FAIL(ctx, TSR_IO, "ptxas wrote %" PRId64 " bytes; at most %zu are read", size, size_max);
     char *bytes = tsr_arena_alloc(arena, (size_t)size + 1, 1, 16);
-    if (!bytes) FAIL(ctx, TSR_MEMORY, "no memory for %lld bytes of ptxas", (long long)size);
+    if (!bytes) FAIL(ctx, TSR_MEMORY, "no memory for %" PRId64 " bytes of ptxas", size);
     for (size_t done = 0; done < (size_t)size;) {
         ssize_t part = pread(fd, bytes + done, (size_t)size - done, (off_t)done);
         if (part < 0 && errno == EINTR) continue;
@@ -231,8 +231,8 @@ static tsr_result check_code(tsr_ctx *ctx, const tsr_ptxas *ptxas, const char *b
     uint64_t sections = (uint64_t)header.e_shnum * header.e_shentsize;
     if (header.e_shoff > size_bytes || sections > size_bytes - header.e_shoff)
         FAIL(ctx, TSR_USAGE,
-             "'%s' wrote %zu bytes of an ELF file whose sections end at %llu: it is cut off",
-             ptxas->path, size_bytes, (unsigned long long)(header.e_shoff + sections));
+             "'%s' wrote %zu bytes of an ELF file whose sections end at %" PRIu64 ": it is cut off",
+             ptxas->path, size_bytes, header.e_shoff + sections);
     return TSR_SUCCESS;
 }
 

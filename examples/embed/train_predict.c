@@ -8,13 +8,14 @@
  *
  * Trains 500 steps without a state directory, then classifies two images from memory.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <tessera/tessera.h>
 
 static void on_step(void *user, const tsr_step_report *step) {
     (void)user;
     if (step->step % 100 == 0)
-        printf("step %llu: loss %.4f\n", (unsigned long long)step->step,
+        printf("step %" PRIu64 ": loss %.4f\n", step->step,
                (double)*(const float *)step->outputs[0].data);
 }
 

@@ -15,6 +15,7 @@
 #include "runtime/data/array_file.h"
 #include "runtime/data/array_writer.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 typedef struct wire {
@@ -133,8 +134,8 @@ static tsr_result check_memory(tsr_ctx *ctx, const char *what, const tsr_tensor 
     if (!tsr_shape_size(&tensor->shape, tensor->dtype, &size))
         FAIL(ctx, TSR_DATA, "%s '%s' has 2^63 bytes or more", what, tensor->name);
     if (size && !tensor->data)
-        FAIL(ctx, TSR_USAGE, "%s '%s' has no memory; expected %llu bytes", what, tensor->name,
-             (unsigned long long)size);
+        FAIL(ctx, TSR_USAGE, "%s '%s' has no memory; expected %" PRIu64 " bytes", what,
+             tensor->name, size);
     return TSR_SUCCESS;
 }
 
@@ -153,9 +154,8 @@ static tsr_result check_input(tsr_ctx *ctx, call *self, const wire *input, tsr_d
              by_rows ? " with any number of rows" : "");
     if (!by_rows) return TSR_SUCCESS;
     if (self->rows != UINT64_MAX && self->rows != shape->dims[0])
-        FAIL(ctx, TSR_DATA, "input '%s' has %llu row%s; another input has %llu", port->name,
-             (unsigned long long)shape->dims[0], TSR_PLURAL(shape->dims[0]),
-             (unsigned long long)self->rows);
+        FAIL(ctx, TSR_DATA, "input '%s' has %" PRIu64 " row%s; another input has %" PRIu64,
+             port->name, shape->dims[0], TSR_PLURAL(shape->dims[0]), self->rows);
     self->rows = shape->dims[0];
     return TSR_SUCCESS;
 }
@@ -233,8 +233,7 @@ static tsr_result check_output(tsr_ctx *ctx, call *self, size_t index, uint64_t 
     tsr_ctx apart = tsr_ctx_fork(ctx);
     tsr_result found = tsr_finite_refuse(&apart, &output, element, value);
     if (self->options.repeat)
-        found =
-            tsr_error_prefix(&apart, found, "call %llu", (unsigned long long)self->called_count);
+        found = tsr_error_prefix(&apart, found, "call %" PRIu64, self->called_count);
     self->told[index] = found.code != 0;
     tsr_log(ctx, TSR_LOG_WARNING, "%s; more values of '%s' that are not finite are not reported",
             apart.error.text, port.name);
@@ -295,8 +294,8 @@ static tsr_result run_rows(tsr_ctx *ctx, call *self) {
             if (self->inputs[i].port) TRY(ctx, read_rows(ctx, &self->inputs[i], row, count, batch));
         tsr_result result = run_once(ctx, self, 0, row, count);
         if (result.code && entry->rows_independent)
-            return tsr_error_prefix(ctx, result, "rows %llu to %llu", (unsigned long long)row,
-                                    (unsigned long long)(row + count - 1));
+            return tsr_error_prefix(ctx, result, "rows %" PRIu64 " to %" PRIu64, row,
+                                    row + count - 1);
         TRY(ctx, result);
         for (size_t i = 0; i < entry->output_count; i++)
             if (self->outputs[i].port) TRY(ctx, write_rows(ctx, &self->outputs[i], row, count));
@@ -350,8 +349,7 @@ static tsr_result run_repeated(tsr_ctx *ctx, call *self) {
     self->is_given_infinite = has_infinite_input(self);
     for (uint64_t number = 1; number <= self->options.repeat; number++) {
         tsr_result result = run_once(ctx, self, number, 0, 1);
-        if (result.code)
-            return tsr_error_prefix(ctx, result, "call %llu", (unsigned long long)number);
+        if (result.code) return tsr_error_prefix(ctx, result, "call %" PRIu64, number);
         for (size_t i = 0; i < entry->output_count; i++) {
             const wire *to = &self->carried[i], *output = &self->outputs[i];
             bool is_kept = output->port && (!to->port || number == self->options.repeat);

@@ -6,6 +6,7 @@
 #include "runtime/record/location.h"
 #include "runtime/record/record.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -99,8 +100,8 @@ static tsr_result check_header(tsr_ctx *ctx, const tsr_call_log *self) {
     const tsr_record_header *header = tsr_replay_get_header(self->replay);
     TRY(ctx, tsr_log_check(ctx, self->model, self->entry, header, "this call"));
     if (header->seed != self->model->initial_seed)
-        FAIL(ctx, TSR_MISMATCH, "this call has seed %u; the log was recorded with %llu",
-             self->model->initial_seed, (unsigned long long)header->seed);
+        FAIL(ctx, TSR_MISMATCH, "this call has seed %u; the log was recorded with %" PRIu64,
+             self->model->initial_seed, header->seed);
     for (size_t i = 0; i < self->data_count; i++) {
         size_t k = 0;
         while (k < header->data_count && strcmp(header->data[k].name, self->data[i].name) != 0) k++;
@@ -137,8 +138,8 @@ tsr_result tsr_call_log_open(tsr_ctx *ctx, tsr_model *model, size_t entry,
     if (options->record && options->replay)
         FAIL(ctx, TSR_USAGE, "a call is either recorded or replayed, not both");
     if (options->records_values && !options->record)
-        FAIL(ctx, TSR_USAGE, "the values of call %llu are requested, but no log is written",
-             (unsigned long long)options->values_of);
+        FAIL(ctx, TSR_USAGE, "the values of call %" PRIu64 " are requested, but no log is written",
+             options->values_of);
     tsr_call_log *self = calloc(1, sizeof *self);
     if (!self) FAIL(ctx, TSR_MEMORY, "no memory for the log of a call");
     self->model = model;
@@ -166,9 +167,8 @@ tsr_result tsr_call_log_end(tsr_ctx *ctx, tsr_call_log *log, uint64_t count) {
     if (recorder) return tsr_recorder_close(ctx, recorder);
     uint64_t recorded = tsr_replay_get_last_step(log->replay);
     if (recorded != count)
-        FAIL(ctx, TSR_DIVERGED, "%llu call%s %s made; the log was recorded with %llu",
-             (unsigned long long)count, TSR_PLURAL(count), TSR_WAS_WERE(count),
-             (unsigned long long)recorded);
+        FAIL(ctx, TSR_DIVERGED, "%" PRIu64 " call%s %s made; the log was recorded with %" PRIu64,
+             count, TSR_PLURAL(count), TSR_WAS_WERE(count), recorded);
     return TSR_SUCCESS;
 }
 

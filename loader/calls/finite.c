@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "loader/calls/finite.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -56,8 +57,8 @@ static void format_index(const tsr_finite_port *output, uint64_t element,
     }
     index[0] += output->first_row;
     for (uint32_t d = 0; d < shape->rank; d++)
-        used += (size_t)snprintf(out_text + used, TSR_TYPE_TEXT_MAX - used, "%s%llu",
-                                 d ? ", " : "[", (unsigned long long)index[d]);
+        used += (size_t)snprintf(out_text + used, TSR_TYPE_TEXT_MAX - used, "%s%" PRIu64,
+                                 d ? ", " : "[", index[d]);
     snprintf(out_text + used, TSR_TYPE_TEXT_MAX - used, "]");
 }
 

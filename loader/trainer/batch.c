@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "loader/trainer/batch.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 /* ---- memory of the caller ---- */
@@ -11,8 +12,8 @@ tsr_result tsr_view_check_memory(tsr_ctx *ctx, const tsr_model *model, const cha
     bool fits = tsr_shape_size(&view->shape, view->dtype, &size);
     TSR_ASSERT(fits); /* the type is that of the config */
     if (size && !view->data)
-        FAIL(ctx, TSR_USAGE, "%s '%s' has no memory; expected %llu bytes", what, view->name,
-             (unsigned long long)size);
+        FAIL(ctx, TSR_USAGE, "%s '%s' has no memory; expected %" PRIu64 " bytes", what, view->name,
+             size);
     if (view->place == TSR_PLACE_HOST) return TSR_SUCCESS;
     if (view->place != TSR_PLACE_DEVICE)
         FAIL(ctx, TSR_USAGE, "%s '%s' has place %d; expected 0 (host) or 1 (device)", what,

@@ -7,6 +7,7 @@
 #include "runtime/data/shuffle.h"
 #include "tessera/trainer.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 static tsr_result check_array(tsr_ctx *ctx, const tsr_tensor *arrays, size_t index,
@@ -20,8 +21,8 @@ static tsr_result check_array(tsr_ctx *ctx, const tsr_tensor *arrays, size_t ind
         !tsr_shape_size(&array->shape, array->dtype, out_size_bytes))
         FAIL(ctx, TSR_USAGE, "array '%s' has an unknown dtype, or 2^63 bytes or more", array->name);
     if (*out_size_bytes && !array->data)
-        FAIL(ctx, TSR_USAGE, "array '%s' has no memory; expected %llu bytes", array->name,
-             (unsigned long long)*out_size_bytes);
+        FAIL(ctx, TSR_USAGE, "array '%s' has no memory; expected %" PRIu64 " bytes", array->name,
+             *out_size_bytes);
     return TSR_SUCCESS;
 }
 

@@ -9,6 +9,7 @@
 #include "loader/use.h"
 #include "runtime/base/options.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 struct tsr_trainer {
@@ -136,11 +137,10 @@ const tsr_tensor *tsr_trainer_get_outputs(const tsr_trainer *trainer, size_t *ou
 /* Refuses a trainer whose state may hold a part of a step. */
 static tsr_result check_whole(tsr_ctx *ctx, const tsr_trainer *self) {
     if (tsr_train_is_whole(self->steps)) return TSR_SUCCESS;
-    FAIL(
-        ctx, TSR_USAGE,
-        "step %llu of '%s' failed, and the state may hold a part of it; expected the trainer to be "
-        "closed, and another opened on the last committed state",
-        (unsigned long long)self->summary.position.step + 1, self->model->config.name);
+    FAIL(ctx, TSR_USAGE,
+         "step %" PRIu64 " of '%s' failed, and the state may hold a part of it; expected the "
+         "trainer to be closed, and another opened on the last committed state",
+         self->summary.position.step + 1, self->model->config.name);
 }
 
 /* Writes to tensors since the last step or save belong to the state that is saved next. */

@@ -7,6 +7,7 @@
 #include "loader/use.h"
 #include "runtime/base/plural.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -119,13 +120,11 @@ static void tell(tsr_ctx *ctx, const adoption *a, const tsr_generation *from) {
         if (!a->candidates[i].taken)
             tsr_log(ctx, TSR_LOG_WARNING, "'%s' of the state is not used: the program has no '%s'",
                     a->candidates[i].tensor->name, a->candidates[i].name);
-    tsr_log(
-        ctx, TSR_LOG_WARNING,
-        "state directory '%s': %zu of %zu tensor%s of generation %llu, step %llu, are taken over "
-        "(%zu renamed); the program has %zu",
-        a->options->directory, a->taken_count, a->stored_count, TSR_PLURAL(a->stored_count),
-        (unsigned long long)from->number, (unsigned long long)from->position.step, a->renamed_count,
-        a->model->state_count);
+    tsr_log(ctx, TSR_LOG_WARNING,
+            "state directory '%s': %zu of %zu tensor%s of generation %" PRIu64 ", step %" PRIu64
+            ", are taken over (%zu renamed); the program has %zu",
+            a->options->directory, a->taken_count, a->stored_count, TSR_PLURAL(a->stored_count),
+            from->number, from->position.step, a->renamed_count, a->model->state_count);
 }
 
 static tsr_result adopt(tsr_ctx *ctx, adoption *a, tsr_generation *out_generation) {

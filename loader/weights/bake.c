@@ -15,6 +15,7 @@
 #include "tessera/tessera.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,8 +104,8 @@ static tsr_result keep_stored(tsr_ctx *ctx, baking *self, const tsr_config_tenso
     TSR_ASSERT(fits);
     *out_data = tsr_arena_alloc(&self->arena, (size_t)size, 1, 8);
     if (!*out_data)
-        FAIL(ctx, TSR_MEMORY, "no memory for the %llu bytes of tensor '%s'",
-             (unsigned long long)size, tensor->name);
+        FAIL(ctx, TSR_MEMORY, "no memory for the %" PRIu64 " bytes of tensor '%s'", size,
+             tensor->name);
     *out =
         (tsr_value){tensor->name, tensor->dtype, tensor->shape, tsr_value_read_memory, *out_data};
     return TSR_SUCCESS;
@@ -213,8 +214,7 @@ static tsr_result extend_provenance(tsr_ctx *ctx, baking *self, void **json, siz
             TRY(ctx, hash_file(ctx, self, self->options.params, &inputs[count].digest));
         count++;
     } else {
-        snprintf(step, sizeof step, "state at step %llu",
-                 (unsigned long long)self->generation.position.step);
+        snprintf(step, sizeof step, "state at step %" PRIu64, self->generation.position.step);
         inputs[count++] = (tsr_provenance_input){"bundle", tsr_bundle_get_digest(self->bundle)};
         inputs[count++] = (tsr_provenance_input){step, self->generation.state_hash};
     }

@@ -9,6 +9,7 @@
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,11 +63,11 @@ tsr_result tsr_external_make(tsr_ctx *ctx, const char *path, tsr_arena *arena,
     TRY(ctx, tsr_io_open(ctx, path, O_RDONLY | O_NONBLOCK, 0, &fd));
     tsr_result result = tsr_io_file_size(ctx, fd, path, &external.file.size_bytes);
     if (!result.code && external.file.size_bytes > file_bytes_max)
-        result = tsr_fail_(
-            ctx, TSR_USAGE, 0, __FILE__, __LINE__,
-            "'%s' has %llu byte%s; expected at most %llu in a file that a bundle refers to", path,
-            (unsigned long long)external.file.size_bytes, TSR_PLURAL(external.file.size_bytes),
-            (unsigned long long)file_bytes_max);
+        result = tsr_fail_(ctx, TSR_USAGE, 0, __FILE__, __LINE__,
+                           "'%s' has %" PRIu64 " byte%s; expected at most %" PRIu64
+                           " in a file that a bundle refers to",
+                           path, external.file.size_bytes, TSR_PLURAL(external.file.size_bytes),
+                           file_bytes_max);
     if (!result.code) result = hash_file(ctx, fd, arena, &external.file);
     io->close(io->self, fd);
     if (!result.code) *out_external = external;
@@ -87,7 +88,7 @@ tsr_result tsr_external_encode(tsr_ctx *ctx, const tsr_external *external, tsr_a
     tsr_buffer_json_string(&text, external->title);
     tsr_buffer_text(&text, ",\"digest\":");
     put_digest(&text, &file->digest);
-    tsr_buffer_printf(&text, ",\"size\":%llu,\"chunks\":[", (unsigned long long)file->size_bytes);
+    tsr_buffer_printf(&text, ",\"size\":%" PRIu64 ",\"chunks\":[", file->size_bytes);
     for (uint64_t i = 0; i * TSR_HASH_CHUNK_BYTES < file->size_bytes; i++) {
         if (i) tsr_buffer_text(&text, ",");
         put_digest(&text, &file->chunks[i]);
@@ -119,9 +120,8 @@ static tsr_result decode(tsr_ctx *ctx, const struct cJSON *root, const tsr_json_
                         (out->file.size_bytes % TSR_HASH_CHUNK_BYTES != 0);
     if (!title_valid(title) || !parse_digest(digest, &out->file.digest) || count != expected)
         FAIL(ctx, TSR_CORRUPT,
-             "%s: expected a file name, a digest and %llu chunk%s, got %zu chunk%s",
-             options->subject, (unsigned long long)expected, TSR_PLURAL(expected), count,
-             TSR_PLURAL(count));
+             "%s: expected a file name, a digest and %" PRIu64 " chunk%s, got %zu chunk%s",
+             options->subject, expected, TSR_PLURAL(expected), count, TSR_PLURAL(count));
     tsr_digest *digests = TSR_NEW(arena, tsr_digest, count + 1);
     out->title = tsr_arena_strdup(arena, title);
     if (!digests || !out->title) FAIL(ctx, TSR_MEMORY, "no memory for %zu digests", count);
@@ -144,9 +144,8 @@ tsr_result tsr_external_read(tsr_ctx *ctx, tsr_bundle *bundle, size_t target, ts
     *out_found = tsr_bundle_find_layer(bundle, target, TSR_MEDIA_EXTERNAL, &layer);
     if (!*out_found) return TSR_SUCCESS;
     if (layer.size_bytes > LAYER_BYTES_MAX)
-        FAIL(ctx, TSR_CORRUPT, "%s: the layer has %llu byte%s; at most %d are accepted",
-             options.subject, (unsigned long long)layer.size_bytes, TSR_PLURAL(layer.size_bytes),
-             LAYER_BYTES_MAX);
+        FAIL(ctx, TSR_CORRUPT, "%s: the layer has %" PRIu64 " byte%s; at most %d are accepted",
+             options.subject, layer.size_bytes, TSR_PLURAL(layer.size_bytes), LAYER_BYTES_MAX);
     TRY(ctx, tsr_bundle_read_layer(ctx, bundle, &layer, arena, &bytes, &size));
     TRY(ctx, tsr_json_parse(ctx, bytes, size, &options, &root));
     tsr_result result = decode(ctx, root, &options, arena, &external);
@@ -174,9 +173,9 @@ static tsr_result try_path(tsr_ctx *ctx, const char *path, tsr_external *externa
     io->close(io->self, fd);
     TRY(ctx, result);
     if (must_fit)
-        FAIL(ctx, TSR_MISMATCH, "weights '%s' have %llu byte%s; the bundle was built with %llu",
-             path, (unsigned long long)size, TSR_PLURAL(size),
-             (unsigned long long)external->file.size_bytes);
+        FAIL(ctx, TSR_MISMATCH,
+             "weights '%s' have %" PRIu64 " byte%s; the bundle was built with %" PRIu64, path, size,
+             TSR_PLURAL(size), external->file.size_bytes);
     return TSR_SUCCESS;
 }
 
@@ -195,11 +194,11 @@ tsr_result tsr_external_open(tsr_ctx *ctx, const char *const *folders, size_t fo
     for (size_t i = 0; i < folder_count && places; i++)
         places = tsr_arena_printf(arena, "%s%s'%s'", places, i ? ", " : "", folders[i]);
     if (external->file.fd < 0)
-        FAIL(
-            ctx, TSR_IO,
-            "weights '%s' (sha256:%s, %llu byte%s) are not in %s; --weights-dir names their folder",
-            external->title, hex, (unsigned long long)external->file.size_bytes,
-            TSR_PLURAL(external->file.size_bytes), places && places[0] ? places : "any folder");
+        FAIL(ctx, TSR_IO,
+             "weights '%s' (sha256:%s, %" PRIu64
+             " byte%s) are not in %s; --weights-dir names their folder",
+             external->title, hex, external->file.size_bytes, TSR_PLURAL(external->file.size_bytes),
+             places && places[0] ? places : "any folder");
     return TSR_SUCCESS;
 }
 

@@ -5,6 +5,7 @@
  */
 #include "loader/weights/weights.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 struct tsr_params {
@@ -66,8 +67,8 @@ static tsr_result read_array(tsr_ctx *ctx, tsr_params *params, const tsr_config_
     TSR_ASSERT(fits);
     void *bytes = subject ? tsr_arena_alloc(params->arena, (size_t)size, 1, 64) : NULL;
     if (!bytes)
-        FAIL(ctx, TSR_MEMORY, "no memory for the %llu bytes of tensor '%s'",
-             (unsigned long long)size, tensor->name);
+        FAIL(ctx, TSR_MEMORY, "no memory for the %" PRIu64 " bytes of tensor '%s'", size,
+             tensor->name);
     TRY(ctx, tsr_check_type(ctx, TSR_MISMATCH, subject, tensor->name, tsr_array_get_dtype(array),
                             tsr_array_get_shape(array), tensor->dtype, &tensor->shape));
     TRY(ctx, tsr_array_read(ctx, array, 0, count, bytes));

@@ -4,6 +4,7 @@
 #include "runtime/base/plural.h"
 #include "runtime/data/array_file.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -182,11 +183,10 @@ static tsr_result count_fitting(tsr_ctx *ctx, const tsr_value *values, size_t co
     }
     if (!taken)
         FAIL(ctx, TSR_USAGE,
-             "tensor '%s' has %llu byte%s; a bundle stores tensors of at most %llu byte%s, less "
-             "their "
-             "header",
-             values->name, (unsigned long long)value_size(values), TSR_PLURAL(value_size(values)),
-             (unsigned long long)size_max, TSR_PLURAL(size_max));
+             "tensor '%s' has %" PRIu64 " byte%s; a bundle stores tensors of at most %" PRIu64
+             " byte%s, less their header",
+             values->name, value_size(values), TSR_PLURAL(value_size(values)), size_max,
+             TSR_PLURAL(size_max));
     *out_taken = taken;
     return TSR_SUCCESS;
 }

@@ -6,6 +6,7 @@
 #include "runtime/base/plural.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,16 +43,16 @@ static tsr_result read_index(tsr_ctx *ctx, tsr_weights *weights, uint64_t size_b
     if (!bytes) FAIL(ctx, TSR_MEMORY, "no memory for the index of weights");
     if (!weights->subject) FAIL(ctx, TSR_MEMORY, "no memory for the index of weights");
     if (size_bytes < LENGTH_BYTES)
-        FAIL(ctx, weights->code, "%s: has %llu byte%s; expected at least %d", weights->subject,
-             (unsigned long long)size_bytes, TSR_PLURAL(size_bytes), LENGTH_BYTES);
+        FAIL(ctx, weights->code, "%s: has %" PRIu64 " byte%s; expected at least %d",
+             weights->subject, size_bytes, TSR_PLURAL(size_bytes), LENGTH_BYTES);
     TRY(ctx, read_range(ctx, weights, 0, bytes, first));
     for (int i = LENGTH_BYTES - 1; i >= 0; i--) header = header << 8 | bytes[i];
     uint64_t left = size_bytes - LENGTH_BYTES;
     if (header > left || header > TSR_SAFETENSORS_HEADER_MAX)
         FAIL(ctx, weights->code,
-             "%s: has a header of %llu byte%s; %llu follow, and at most %d are accepted",
-             weights->subject, (unsigned long long)header, TSR_PLURAL(header),
-             (unsigned long long)left, TSR_SAFETENSORS_HEADER_MAX);
+             "%s: has a header of %" PRIu64 " byte%s; %" PRIu64
+             " follow, and at most %d are accepted",
+             weights->subject, header, TSR_PLURAL(header), left, TSR_SAFETENSORS_HEADER_MAX);
     size_t size = (size_t)header + LENGTH_BYTES;
     if (size > first) {
         bytes = tsr_arena_alloc(arena, size, 1, 8);

@@ -5,6 +5,7 @@
 #include "manifests/json_write.h"
 #include "runtime/base/plural.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 /* The inputs of the writer. */
@@ -25,21 +26,22 @@ static bool has(const writer *w, unsigned part) { return w->parts & part; }
 /* Writes the axes that the program names; else one axis of V positions along which the batch is
  * split. */
 static void write_mesh(writer *w) {
-    unsigned long long ranks = w->config->virtual_ranks;
+    uint64_t ranks = w->config->virtual_ranks;
     const tsr_deployment *d = w->deployment;
     if (!has(w, TSR_PART_MESH)) return;
     tsr_buffer_text(&w->out, ",\"mesh\":{\"axes\":[");
     if (d->axis_count == 0)
-        tsr_buffer_printf(&w->out, "{\"name\":\"data\",\"size\":%llu,\"batch\":true}", ranks);
+        tsr_buffer_printf(&w->out, "{\"name\":\"data\",\"size\":%" PRIu64 ",\"batch\":true}",
+                          ranks);
     for (size_t i = 0; i < d->axis_count; i++) {
         tsr_buffer_text(&w->out, i ? ",{\"name\":" : "{\"name\":");
         tsr_buffer_json_string(&w->out, d->axes[i].name);
         bool batch = ranks > 1 &&
                      (w->minor >= BY_VIRTUAL_RANK ? d->axes[i].batch : d->axes[i].size == ranks);
-        tsr_buffer_printf(&w->out, ",\"size\":%llu,\"batch\":%s}",
-                          (unsigned long long)d->axes[i].size, batch ? "true" : "false");
+        tsr_buffer_printf(&w->out, ",\"size\":%" PRIu64 ",\"batch\":%s}", d->axes[i].size,
+                          batch ? "true" : "false");
     }
-    tsr_buffer_printf(&w->out, "],\"virtualRanks\":%llu,\"ranks\":1}", ranks);
+    tsr_buffer_printf(&w->out, "],\"virtualRanks\":%" PRIu64 ",\"ranks\":1}", ranks);
 }
 
 static const tsr_deployment_shard *find_shard(const tsr_deployment *d, const char *tensor) {
@@ -56,17 +58,17 @@ static void write_shards(writer *w, const tsr_config_tensor *tensor) {
     bool fits = tsr_shape_count(&tensor->shape, &count);
     TSR_ASSERT(fits);
     if (!shard) {
-        tsr_buffer_printf(&w->out, ",\"shards\":[{\"rank\":0,\"begin\":0,\"end\":%llu}]}",
-                          (unsigned long long)count);
+        tsr_buffer_printf(&w->out, ",\"shards\":[{\"rank\":0,\"begin\":0,\"end\":%" PRIu64 "}]}",
+                          count);
         return;
     }
     tsr_buffer_text(&w->out, ",\"axis\":");
     tsr_buffer_json_string(&w->out, shard->axis);
     tsr_buffer_text(&w->out, ",\"shards\":[");
     for (size_t i = 0; i < shard->position_count; i++)
-        tsr_buffer_printf(&w->out, "%s{\"rank\":%zu,\"position\":%zu,\"begin\":%llu,\"end\":%llu}",
-                          i ? "," : "", w->minor >= BY_VIRTUAL_RANK ? i : 0, i,
-                          (unsigned long long)shard->begin[i], (unsigned long long)shard->end[i]);
+        tsr_buffer_printf(
+            &w->out, "%s{\"rank\":%zu,\"position\":%zu,\"begin\":%" PRIu64 ",\"end\":%" PRIu64 "}",
+            i ? "," : "", w->minor >= BY_VIRTUAL_RANK ? i : 0, i, shard->begin[i], shard->end[i]);
     tsr_buffer_text(&w->out, "]}");
 }
 
@@ -108,9 +110,8 @@ static void write_collectives(writer *w) {
         write_member(w, "kind", collective->kind);
         write_member(w, "axis", collective->axis);
         if (collective->tensor) write_member(w, "tensor", collective->tensor);
-        tsr_buffer_printf(&w->out, "\"positions\":%llu,\"bytes\":%llu}",
-                          (unsigned long long)collective->positions,
-                          (unsigned long long)collective->bytes);
+        tsr_buffer_printf(&w->out, "\"positions\":%" PRIu64 ",\"bytes\":%" PRIu64 "}",
+                          collective->positions, collective->bytes);
     }
     tsr_buffer_text(&w->out, "]");
 }
@@ -127,10 +128,10 @@ static void write_checkpoint(writer *w) {
         const tsr_deployment_recompute *r = &d->recomputes[i];
         tsr_buffer_text(&w->out, i ? ",{" : "{");
         write_member(w, "entry", r->entry);
-        tsr_buffer_printf(
-            &w->out, "\"bytesBefore\":%llu,\"bytesSaved\":%llu,\"ops\":%llu,\"operations\":%llu}",
-            (unsigned long long)r->bytes_before, (unsigned long long)r->bytes_saved,
-            (unsigned long long)r->ops, (unsigned long long)r->operations);
+        tsr_buffer_printf(&w->out,
+                          "\"bytesBefore\":%" PRIu64 ",\"bytesSaved\":%" PRIu64 ",\"ops\":%" PRIu64
+                          ",\"operations\":%" PRIu64 "}",
+                          r->bytes_before, r->bytes_saved, r->ops, r->operations);
     }
     tsr_buffer_text(&w->out, "]}");
 }
@@ -200,9 +201,9 @@ static TSR_RESULT check_shards(tsr_ctx *ctx, const tsr_config *config, const tsr
             FAIL(ctx, TSR_COMPILE,
                  "deployment: shards of '%s', which is not a tensor of the config", shard->tensor);
         if (last != count)
-            FAIL(ctx, TSR_COMPILE, "deployment: shards of '%s' cover %llu element%s; it has %llu",
-                 shard->tensor, (unsigned long long)last, TSR_PLURAL(last),
-                 (unsigned long long)count);
+            FAIL(ctx, TSR_COMPILE,
+                 "deployment: shards of '%s' cover %" PRIu64 " element%s; it has %" PRIu64,
+                 shard->tensor, last, TSR_PLURAL(last), count);
     }
     return TSR_SUCCESS;
 }

@@ -7,6 +7,7 @@
 #include "runtime/base/array.h"
 
 #include <cjson/cJSON.h>
+#include <inttypes.h>
 #include <string.h>
 
 static const struct {
@@ -33,7 +34,7 @@ static void write_text(tsr_buffer *out, const char *key, const char *text) {
 }
 
 static void write_number(tsr_buffer *out, const char *key, uint64_t number) {
-    tsr_buffer_printf(out, ",\"%s\":%llu", key, (unsigned long long)number);
+    tsr_buffer_printf(out, ",\"%s\":%" PRIu64, key, number);
 }
 
 static void write_shard(tsr_buffer *out, const tsr_deployment_shard *shard) {
@@ -42,7 +43,7 @@ static void write_shard(tsr_buffer *out, const tsr_deployment_shard *shard) {
     write_text(out, "axis", shard->axis);
     tsr_buffer_text(out, ",\"ends\":[");
     for (size_t i = 0; i < shard->position_count; i++)
-        tsr_buffer_printf(out, "%s%llu", i ? "," : "", (unsigned long long)shard->end[i]);
+        tsr_buffer_printf(out, "%s%" PRIu64, i ? "," : "", shard->end[i]);
     tsr_buffer_text(out, "]");
 }
 
@@ -119,8 +120,9 @@ tsr_result tsr_deployment_read_axis(tsr_json_reader *r, const cJSON *object,
     TRY(r->ctx, tsr_json_read_name(r, object, "name", &axis->name));
     TRY(r->ctx, read_u64(r, object, "size", &axis->size));
     if (axis->size < 1 || axis->size > TSR_CONFIG_VIRTUAL_RANKS_MAX)
-        FAIL(r->ctx, TSR_CORRUPT, "deployment: axis '%s': expected a size of 1 ... %d, got %llu",
-             axis->name, TSR_CONFIG_VIRTUAL_RANKS_MAX, (unsigned long long)axis->size);
+        FAIL(r->ctx, TSR_CORRUPT,
+             "deployment: axis '%s': expected a size of 1 ... %d, got %" PRIu64, axis->name,
+             TSR_CONFIG_VIRTUAL_RANKS_MAX, axis->size);
     axis->batch = cJSON_IsTrue(tsr_json_find(object, "batch"));
     return TSR_SUCCESS;
 }
@@ -195,8 +197,8 @@ static TSR_RESULT read_all(tsr_json_reader *r, const cJSON *root, tsr_deployment
     uint64_t include = 0;
     TRY(r->ctx, read_u64(r, root, "include", &include));
     if (include > TSR_PART_ALL)
-        FAIL(r->ctx, TSR_CORRUPT, "deployment: include: expected 0 ... %d, got %llu", TSR_PART_ALL,
-             (unsigned long long)include);
+        FAIL(r->ctx, TSR_CORRUPT, "deployment: include: expected 0 ... %d, got %" PRIu64,
+             TSR_PART_ALL, include);
     d->include = (unsigned)include;
     if (tsr_json_find(root, "path")) TRY(r->ctx, tsr_json_read_name(r, root, "path", &d->path));
     READ_LIST("axes", axes, axis_count, tsr_deployment_read_axis);

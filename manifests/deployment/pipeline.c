@@ -8,6 +8,7 @@
 #include "runtime/base/plural.h"
 
 #include <cjson/cJSON.h>
+#include <inttypes.h>
 #include <string.h>
 
 static void write_text(tsr_buffer *out, const char *before, const char *key, const char *text) {
@@ -20,12 +21,13 @@ static void write_one(tsr_buffer *out, const tsr_deployment_pipeline *p) {
     write_text(out, "", "schedule", p->schedule);
     write_text(out, ",", "axis", p->axis);
     write_text(out, ",", "function", p->function);
-    tsr_buffer_printf(out, ",\"ranks\":%llu,\"microbatches\":%llu,\"chunks\":%llu,\"stages\":[",
-                      (unsigned long long)p->ranks, (unsigned long long)p->microbatches,
-                      (unsigned long long)p->chunks);
+    tsr_buffer_printf(out,
+                      ",\"ranks\":%" PRIu64 ",\"microbatches\":%" PRIu64 ",\"chunks\":%" PRIu64
+                      ",\"stages\":[",
+                      p->ranks, p->microbatches, p->chunks);
     for (size_t i = 0; i < p->stage_count; i++) {
-        tsr_buffer_printf(out, "%s{\"index\":%zu,\"rank\":%llu,\"after\":[", i ? "," : "", i,
-                          (unsigned long long)(i % p->ranks));
+        tsr_buffer_printf(out, "%s{\"index\":%zu,\"rank\":%" PRIu64 ",\"after\":[", i ? "," : "", i,
+                          i % p->ranks);
         if (i) tsr_buffer_printf(out, "%zu", i - 1);
         write_text(out, "],", "function", p->stages[i]);
         tsr_buffer_text(out, "}");
@@ -56,8 +58,8 @@ static TSR_RESULT read_count(tsr_json_reader *r, const cJSON *object, const char
                              uint64_t *out_count) {
     TRY(r->ctx, tsr_json_get_u64(r->ctx, object, key, &r->options, out_count));
     if (*out_count < 1 || *out_count > max)
-        FAIL(r->ctx, TSR_CORRUPT, "%s: %s: expected 1 ... %llu, got %llu", r->subject, key,
-             (unsigned long long)max, (unsigned long long)*out_count);
+        FAIL(r->ctx, TSR_CORRUPT, "%s: %s: expected 1 ... %" PRIu64 ", got %" PRIu64, r->subject,
+             key, max, *out_count);
     return TSR_SUCCESS;
 }
 
@@ -75,8 +77,8 @@ static TSR_RESULT read_stage(tsr_json_reader *r, const cJSON *object, size_t ind
                                                 after->child->valuedouble == (double)(index - 1)));
     if (number != index || rank != index % ranks || !follows)
         FAIL(r->ctx, TSR_CORRUPT,
-             "%s: stage %zu: expected it on rank %llu, after the previous stage", r->subject, index,
-             (unsigned long long)(index % ranks));
+             "%s: stage %zu: expected it on rank %" PRIu64 ", after the previous stage", r->subject,
+             index, index % ranks);
     return tsr_json_read_name(r, object, "function", out_function);
 }
 
@@ -95,9 +97,8 @@ static TSR_RESULT read_one(tsr_json_reader *r, const cJSON *object, tsr_deployme
     TRY(r->ctx, tsr_json_read_table(r, object, "stages", TSR_DEPLOYMENT_PIPELINE_MAX,
                                     sizeof *p->stages, &stages, &p->stage_count, &p->stages));
     if (p->stage_count && p->stage_count != p->ranks * p->chunks)
-        FAIL(r->ctx, TSR_CORRUPT, "%s: expected %llu stage%s or none, got %zu", r->subject,
-             (unsigned long long)(p->ranks * p->chunks), TSR_PLURAL((p->ranks * p->chunks)),
-             p->stage_count);
+        FAIL(r->ctx, TSR_CORRUPT, "%s: expected %" PRIu64 " stage%s or none, got %zu", r->subject,
+             p->ranks * p->chunks, TSR_PLURAL(p->ranks * p->chunks), p->stage_count);
     cJSON_ArrayForEach(item, stages) {
         TRY(r->ctx, read_stage(r, item, index, p->ranks, &p->stages[index]));
         index++;

@@ -8,6 +8,7 @@
 #include "runtime/base/plural.h"
 
 #include <cjson/cJSON.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,9 +57,8 @@ static TSR_RESULT read_mesh(reader *r, const cJSON *root) {
         r->m->config.virtual_ranks > TSR_CONFIG_VIRTUAL_RANKS_MAX)
         FAIL(CTX, TSR_CORRUPT,
              "deployment: mesh: expected axes, 1 ... %d virtual ranks on 1 rank, got %zu axes, "
-             "%llu on %llu",
-             TSR_CONFIG_VIRTUAL_RANKS_MAX, d->axis_count,
-             (unsigned long long)r->m->config.virtual_ranks, (unsigned long long)ranks);
+             "%" PRIu64 " on %" PRIu64,
+             TSR_CONFIG_VIRTUAL_RANKS_MAX, d->axis_count, r->m->config.virtual_ranks, ranks);
     if (is_unnamed(r->m, batch)) d->axis_count = 0;
     return TSR_SUCCESS;
 }
@@ -71,8 +71,8 @@ static TSR_RESULT read_range(reader *r, const cJSON *item, uint64_t from, uint64
     TRY(CTX, get_u64(r, item, "begin", &begin));
     TRY(CTX, get_u64(r, item, "end", out_end));
     if (begin == from && *out_end >= from) return TSR_SUCCESS;
-    FAIL(CTX, TSR_CORRUPT, "%s: expected a range from %llu on, got %llu to %llu", r->json.subject,
-         (unsigned long long)from, (unsigned long long)begin, (unsigned long long)*out_end);
+    FAIL(CTX, TSR_CORRUPT, "%s: expected a range from %" PRIu64 " on, got %" PRIu64 " to %" PRIu64,
+         r->json.subject, from, begin, *out_end);
 }
 
 static TSR_RESULT read_shards(reader *r, const cJSON *object, const tsr_config_tensor *tensor) {
@@ -104,8 +104,8 @@ static TSR_RESULT read_shards(reader *r, const cJSON *object, const tsr_config_t
         shard.end[index++] = end;
     }
     if (end != count)
-        FAIL(CTX, TSR_CORRUPT, "%s: shards cover %llu element%s; it has %llu", r->json.subject,
-             (unsigned long long)end, TSR_PLURAL(end), (unsigned long long)count);
+        FAIL(CTX, TSR_CORRUPT, "%s: shards cover %" PRIu64 " element%s; it has %" PRIu64,
+             r->json.subject, end, TSR_PLURAL(end), count);
     if (is_spread) d->shards[d->shard_count++] = shard;
     return TSR_SUCCESS;
 }

@@ -6,6 +6,7 @@
 #include "manifests/program.h"
 #include "runtime/base/array.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,8 +105,8 @@ static TSR_RESULT check_collective(walk *w, const tsr_program_command *command) 
     EXPECT(w, row, "collective: expected one of 1 ... %zu, got %u", TSR_COUNT(rows) - 1,
            command->kernel);
     EXPECT(w, command->grid == 0 && command->written_from == 0,
-           "%s: expected grid and written_from 0, got %llu and %u", row->name,
-           (unsigned long long)command->grid, command->written_from);
+           "%s: expected grid and written_from 0, got %" PRIu64 " and %u", row->name, command->grid,
+           command->written_from);
     const tsr_program_buffer *to = &w->entry->buffers[command->arguments[0]];
     const tsr_program_buffer *from = &w->entry->buffers[command->arguments[1]];
     char wanted[TSR_TYPE_TEXT_MAX], got[TSR_TYPE_TEXT_MAX];
@@ -123,9 +124,8 @@ static TSR_RESULT check_collective(walk *w, const tsr_program_command *command) 
     EXPECT(w,
            to->dtype == from->dtype &&
                tsr_collective_fits(row, &to->shape, &from->shape, w->config->virtual_ranks),
-           "%s: expected types that fit %llu virtual ranks, got %s and %s", row->name,
-           (unsigned long long)w->config->virtual_ranks,
-           tsr_type_format(to->dtype, &to->shape, wanted),
+           "%s: expected types that fit %" PRIu64 " virtual ranks, got %s and %s", row->name,
+           w->config->virtual_ranks, tsr_type_format(to->dtype, &to->shape, wanted),
            tsr_type_format(from->dtype, &from->shape, got));
     EXPECT(w, !tsr_program_overlap(to, from),
            "%s: expected buffers apart, got %u and %u that overlap", row->name,
@@ -133,8 +133,8 @@ static TSR_RESULT check_collective(walk *w, const tsr_program_command *command) 
     EXPECT(w,
            row->kind != TSR_COLLECTIVE_ALL_TO_ALL ||
                w->config->virtual_ranks <= TSR_PROGRAM_ALL_TO_ALL_MAX,
-           "%s: expected at most %d virtual ranks, got %llu", row->name, TSR_PROGRAM_ALL_TO_ALL_MAX,
-           (unsigned long long)w->config->virtual_ranks);
+           "%s: expected at most %d virtual ranks, got %" PRIu64, row->name,
+           TSR_PROGRAM_ALL_TO_ALL_MAX, w->config->virtual_ranks);
     return TSR_SUCCESS;
 }
 

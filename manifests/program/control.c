@@ -7,6 +7,8 @@
 #include "manifests/program.h"
 #include "runtime/base/plural.h"
 
+#include <inttypes.h>
+
 typedef struct range {
     const tsr_program_command *command; /* REPEAT, WHEN or UNLESS */
     uint32_t end;                       /* index of the first command after the range */
@@ -67,7 +69,7 @@ static TSR_RESULT check_condition(const walk *w, const tsr_program_command *c, c
     char text[TSR_TYPE_TEXT_MAX];
     TRY(w->ctx, check_fields(w, c, name, 1, 1));
     const tsr_program_buffer *condition = &w->entry->buffers[c->arguments[0]];
-    EXPECT(w, c->grid == 0, "%s: expected grid 0, got %llu", name, (unsigned long long)c->grid);
+    EXPECT(w, c->grid == 0, "%s: expected grid 0, got %" PRIu64, name, c->grid);
     EXPECT(w, condition->dtype == TSR_DTYPE_I1 && condition->shape.rank == 0,
            "%s: expected a scalar i1, got %s", name,
            tsr_type_format(condition->dtype, &condition->shape, text));
@@ -77,8 +79,8 @@ static TSR_RESULT check_condition(const walk *w, const tsr_program_command *c, c
 static TSR_RESULT check_repeat(walk *w, const tsr_program_command *c) {
     TRY(w->ctx, check_fields(w, c, "repeat", 0, 0));
     EXPECT(w, c->grid >= 1 && c->grid <= TSR_PROGRAM_TIMES_MAX,
-           "repeat: expected 1 ... %llu times, got %llu", (unsigned long long)TSR_PROGRAM_TIMES_MAX,
-           (unsigned long long)c->grid);
+           "repeat: expected 1 ... %" PRIu64 " times, got %" PRIu64, TSR_PROGRAM_TIMES_MAX,
+           c->grid);
     return enter_range(w, c, "repeat");
 }
 
@@ -103,8 +105,8 @@ static TSR_RESULT check_slice(walk *w, const tsr_program_command *c) {
     TRY(w->ctx, find_loop(w, name, &of));
     TRY(w->ctx, check_fields(w, c, name, 2, 0));
     EXPECT(w, c->kernel <= 1 && c->grid == 0,
-           "%s: expected direction 0 or 1 and grid 0, got %u and %llu", name, c->kernel,
-           (unsigned long long)c->grid);
+           "%s: expected direction 0 or 1 and grid 0, got %u and %" PRIu64, name, c->kernel,
+           c->grid);
     const tsr_program_buffer *to = &w->entry->buffers[c->arguments[0]];
     const tsr_program_buffer *from = &w->entry->buffers[c->arguments[1]];
     const tsr_program_buffer *whole = takes ? from : to, *slice = takes ? to : from;

@@ -5,6 +5,7 @@
  */
 #include "manifests/program.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -117,19 +118,17 @@ static TSR_RESULT check_prefetch(const walk *w, const tsr_program_command *comma
     uint32_t at = find_offloaded(w, from->offset_bytes);
     uint64_t end = from->offset_bytes + tsr_program_buffer_size(from);
     EXPECT(w, at < w->offloaded_count && w->offloaded[at].begin < end,
-           "prefetch: expected an offload before it to %s at %llu, got none",
-           tsr_type_format(from->dtype, &from->shape, wanted),
-           (unsigned long long)from->offset_bytes);
+           "prefetch: expected an offload before it to %s at %" PRIu64 ", got none",
+           tsr_type_format(from->dtype, &from->shape, wanted), from->offset_bytes);
     const tsr_program_buffer *last = &w->entry->buffers[w->offloaded[at].buffer];
     EXPECT(w,
            last->offset_bytes == from->offset_bytes && last->dtype == from->dtype &&
                tsr_shape_equal(&last->shape, &from->shape),
-           "prefetch: expected the value that was offloaded there last, which is %s at %llu by "
-           "command %u, "
-           "got %s at %llu",
-           tsr_type_format(last->dtype, &last->shape, wanted),
-           (unsigned long long)last->offset_bytes, w->offloaded[at].command,
-           tsr_type_format(from->dtype, &from->shape, got), (unsigned long long)from->offset_bytes);
+           "prefetch: expected the value that was offloaded there last, which is %s at %" PRIu64
+           " by command %u, got %s at %" PRIu64,
+           tsr_type_format(last->dtype, &last->shape, wanted), last->offset_bytes,
+           w->offloaded[at].command, tsr_type_format(from->dtype, &from->shape, got),
+           from->offset_bytes);
     return TSR_SUCCESS;
 }
 

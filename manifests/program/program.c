@@ -7,6 +7,7 @@
 #include "runtime/base/array.h"
 #include "runtime/base/plural.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,7 +44,8 @@ typedef struct checker {
 
 uint64_t tsr_program_buffer_size(const tsr_program_buffer *buffer) {
     uint64_t size_bytes = 0;
-    TSR_ASSERT(tsr_shape_size(&buffer->shape, buffer->dtype, &size_bytes));
+    bool fits = tsr_shape_size(&buffer->shape, buffer->dtype, &size_bytes);
+    TSR_ASSERT(fits);
     return size_bytes;
 }
 
@@ -155,8 +157,7 @@ static TSR_RESULT check_bound(const checker *p, const tsr_program_buffer *buffer
                    : buffer->space == TSR_SPACE_INPUT ? entry->input_count
                                                       : entry->output_count;
     EXPECT(p, buffer->index < count, "index: expected less than %zu, got %u", count, buffer->index);
-    EXPECT(p, buffer->offset_bytes == 0, "offset: expected 0, got %llu",
-           (unsigned long long)buffer->offset_bytes);
+    EXPECT(p, buffer->offset_bytes == 0, "offset: expected 0, got %" PRIu64, buffer->offset_bytes);
     if (of_tensor) {
         const tsr_config_tensor *tensor = &p->config->tensors[buffer->index];
         bool whole = buffer->space == TSR_SPACE_TENSOR;
@@ -188,8 +189,7 @@ static TSR_RESULT check_prepacked(const checker *p, const tsr_program_buffer *bu
     EXPECT(p, buffer->index == 0 || p->prepacked[buffer->index - 1].buffer,
            "index: expected prepacked buffer %u before %u, got none", buffer->index - 1,
            buffer->index);
-    EXPECT(p, buffer->offset_bytes == 0, "offset: expected 0, got %llu",
-           (unsigned long long)buffer->offset_bytes);
+    EXPECT(p, buffer->offset_bytes == 0, "offset: expected 0, got %" PRIu64, buffer->offset_bytes);
     prepacked *known = &p->prepacked[buffer->index];
     if (!known->buffer) known->buffer = buffer;
     EXPECT(p,
@@ -242,19 +242,18 @@ static TSR_RESULT check_buffer(const checker *p, const tsr_program_buffer *buffe
         EXPECT(p,
                buffer->dtype == TSR_DTYPE_I64 && buffer->shape.rank == 0 &&
                    buffer->offset_bytes == 0,
-               "expected a scalar i64 at offset 0, got %s at %llu",
-               tsr_type_format(buffer->dtype, &buffer->shape, text),
-               (unsigned long long)buffer->offset_bytes);
+               "expected a scalar i64 at offset 0, got %s at %" PRIu64,
+               tsr_type_format(buffer->dtype, &buffer->shape, text), buffer->offset_bytes);
         return TSR_SUCCESS;
     }
     EXPECT(p, buffer->offset_bytes % TSR_PROGRAM_ALIGN_BYTES == 0,
-           "offset: expected a multiple of %d, got %llu", TSR_PROGRAM_ALIGN_BYTES,
-           (unsigned long long)buffer->offset_bytes);
+           "offset: expected a multiple of %d, got %" PRIu64, TSR_PROGRAM_ALIGN_BYTES,
+           buffer->offset_bytes);
     if (buffer->space != TSR_SPACE_WORKSPACE) capacity = TSR_PROGRAM_VRANK_BYTES_MAX;
     EXPECT(p, buffer->offset_bytes <= capacity && size <= capacity - buffer->offset_bytes,
-           "expected %llu byte%s at offset %llu inside the workspace, got a workspace of %llu",
-           (unsigned long long)size, TSR_PLURAL(size), (unsigned long long)buffer->offset_bytes,
-           (unsigned long long)capacity);
+           "expected %" PRIu64 " byte%s at offset %" PRIu64
+           " inside the workspace, got a workspace of %" PRIu64,
+           size, TSR_PLURAL(size), buffer->offset_bytes, capacity);
     return TSR_SUCCESS;
 }
 
@@ -308,8 +307,8 @@ static TSR_RESULT check_copy(const checker *p, const tsr_program_buffer *buffers
     EXPECT(p, command->argument_count == 2, "%s: expected 2 arguments, got %u", name,
            command->argument_count);
     EXPECT(p, command->kernel == 0 && command->grid == 0 && command->written_from == 0,
-           "%s: expected kernel, grid and written_from 0, got %u, %llu and %u", name,
-           command->kernel, (unsigned long long)command->grid, command->written_from);
+           "%s: expected kernel, grid and written_from 0, got %u, %" PRIu64 " and %u", name,
+           command->kernel, command->grid, command->written_from);
     const tsr_program_buffer *to = &buffers[command->arguments[0]];
     const tsr_program_buffer *from = &buffers[command->arguments[1]];
     char wanted[TSR_TYPE_TEXT_MAX], got[TSR_TYPE_TEXT_MAX];
@@ -328,7 +327,7 @@ static TSR_RESULT check_kernel(const checker *p, const tsr_program_command *comm
     EXPECT(p, command->kernel < p->program->kernel_count, "kernel: expected less than %u, got %u",
            p->program->kernel_count, command->kernel);
     EXPECT(p, command->grid >= 1 && command->grid <= INT64_MAX,
-           "grid: expected 1 ... 2^63 - 1, got %llu", (unsigned long long)command->grid);
+           "grid: expected 1 ... 2^63 - 1, got %" PRIu64, command->grid);
     return TSR_SUCCESS;
 }
 
@@ -366,8 +365,8 @@ static TSR_RESULT check_prepare(const checker *p, const tsr_program_buffer *buff
            "prepare: expected buffer %u from tensor %u by kernel %u as elsewhere, got %u by %u",
            to->index, known->tensor->index, known->command->kernel, from->index, command->kernel);
     EXPECT(p, known->command->grid == command->grid,
-           "prepare: expected grid %llu as elsewhere, got %llu",
-           (unsigned long long)known->command->grid, (unsigned long long)command->grid);
+           "prepare: expected grid %" PRIu64 " as elsewhere, got %" PRIu64, known->command->grid,
+           command->grid);
     known->ready_in = p->entry + 1;
     return TSR_SUCCESS;
 }
@@ -382,7 +381,7 @@ static TSR_RESULT check_ordered(const checker *p, const tsr_program_buffer *buff
     uint32_t half = command->argument_count / 2;
     EXPECT(p, command->kernel < limit, "%s: expected less than %u, got %u",
            await ? "command" : "region", limit, command->kernel);
-    EXPECT(p, command->grid == 0, "grid: expected 0, got %llu", (unsigned long long)command->grid);
+    EXPECT(p, command->grid == 0, "grid: expected 0, got %" PRIu64, command->grid);
     EXPECT(p, transfer || leave || command->argument_count == 0, "expected no arguments, got %u",
            command->argument_count);
     EXPECT(p, !transfer || command->argument_count % 2 == 0,
@@ -424,8 +423,9 @@ static TSR_RESULT check_loop(const checker *p, const tsr_program_entry *entry,
            left, TSR_PLURAL(left));
     EXPECT(p, has_vranks(p), "each_vrank: expected an entry with virtual ranks, got one without");
     EXPECT(p, command->grid >= 1 && command->grid < entry->command_count - p->index,
-           "each_vrank: expected 1 ... %u command%s, got %llu", entry->command_count - p->index - 1,
-           TSR_PLURAL(entry->command_count - p->index - 1), (unsigned long long)command->grid);
+           "each_vrank: expected 1 ... %u command%s, got %" PRIu64,
+           entry->command_count - p->index - 1, TSR_PLURAL(entry->command_count - p->index - 1),
+           command->grid);
     EXPECT(p, command->argument_count == 0 && command->kernel == 0 && command->written_from == 0,
            "each_vrank: expected no arguments, kernel and written_from 0, got %u, %u and %u",
            command->argument_count, command->kernel, command->written_from);
@@ -440,7 +440,7 @@ static TSR_RESULT check_sum(const checker *p, const tsr_program_buffer *buffers,
     EXPECT(p, command->kernel < p->program->kernel_count, "kernel: expected less than %u, got %u",
            p->program->kernel_count, command->kernel);
     EXPECT(p, command->grid >= 1 && command->grid <= INT64_MAX,
-           "grid: expected 1 ... 2^63 - 1, got %llu", (unsigned long long)command->grid);
+           "grid: expected 1 ... 2^63 - 1, got %" PRIu64, command->grid);
     const tsr_program_buffer *sum = &buffers[command->arguments[0]];
     const tsr_program_buffer *part = &buffers[command->arguments[1]];
     char wanted[TSR_TYPE_TEXT_MAX], got[TSR_TYPE_TEXT_MAX];
@@ -461,23 +461,22 @@ static TSR_RESULT check_sum(const checker *p, const tsr_program_buffer *buffers,
 
 static TSR_RESULT check_gather(const checker *p, const tsr_program_buffer *buffers,
                                const tsr_program_command *command) {
-    EXPECT(p,
-           command->argument_count == 2 && command->written_from == 0 && command->kernel == 0 &&
-               command->grid == 0,
-           "vrank_gather: expected 2 arguments, kernel, grid and written_from 0, got %u, %u, %llu "
-           "and %u",
-           command->argument_count, command->kernel, (unsigned long long)command->grid,
-           command->written_from);
+    EXPECT(
+        p,
+        command->argument_count == 2 && command->written_from == 0 && command->kernel == 0 &&
+            command->grid == 0,
+        "vrank_gather: expected 2 arguments, kernel, grid and written_from 0, got %u, %u, %" PRIu64
+        " and %u",
+        command->argument_count, command->kernel, command->grid, command->written_from);
     const tsr_program_buffer *all = &buffers[command->arguments[0]];
     const tsr_program_buffer *part = &buffers[command->arguments[1]];
     uint64_t size = tsr_program_buffer_size(part), sum = 0;
     bool fits = !__builtin_mul_overflow(size, p->config->virtual_ranks, &sum) &&
                 sum == tsr_program_buffer_size(all) && all->dtype == part->dtype;
-    EXPECT(
-        p, fits && all->space == TSR_SPACE_WORKSPACE && !tsr_program_overlap(all, part),
-        "vrank_gather: expected a buffer of %llu byte%s in the workspace, apart from its part, got "
-        "%llu",
-        (unsigned long long)sum, TSR_PLURAL(sum), (unsigned long long)tsr_program_buffer_size(all));
+    EXPECT(p, fits && all->space == TSR_SPACE_WORKSPACE && !tsr_program_overlap(all, part),
+           "vrank_gather: expected a buffer of %" PRIu64
+           " byte%s in the workspace, apart from its part, got %" PRIu64,
+           sum, TSR_PLURAL(sum), tsr_program_buffer_size(all));
     return TSR_SUCCESS;
 }
 
@@ -574,8 +573,8 @@ static TSR_RESULT check_entry_head(const checker *p, const tsr_program_entry *en
              p->entry, name, tsr_name_valid(entry->name) ? entry->name : "?");
     if (entry->workspace_bytes % TSR_PROGRAM_ALIGN_BYTES || entry->workspace_bytes > INT64_MAX)
         FAIL(p->ctx, p->code,
-             "program: entry '%s': workspace: expected a multiple of %d below 2^63, got %llu", name,
-             TSR_PROGRAM_ALIGN_BYTES, (unsigned long long)entry->workspace_bytes);
+             "program: entry '%s': workspace: expected a multiple of %d below 2^63, got %" PRIu64,
+             name, TSR_PROGRAM_ALIGN_BYTES, entry->workspace_bytes);
     if (entry->buffer_count > TSR_PROGRAM_BUFFERS_MAX)
         FAIL(p->ctx, p->code, "program: entry '%s': expected at most %d buffers, got %u", name,
              TSR_PROGRAM_BUFFERS_MAX, entry->buffer_count);

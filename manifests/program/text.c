@@ -11,6 +11,8 @@
 #include "manifests/program.h"
 #include "runtime/base/plural.h"
 
+#include <inttypes.h>
+
 static void format_buffer(const tsr_program_buffer *buffer, const tsr_config *config,
                           const tsr_config_entry *entry, tsr_buffer *out) {
     char text[TSR_TYPE_TEXT_MAX];
@@ -29,16 +31,16 @@ static void format_buffer(const tsr_program_buffer *buffer, const tsr_config *co
         tsr_buffer_printf(out, "prepared %u", buffer->index);
         break;
     case TSR_SPACE_WORKSPACE:
-        tsr_buffer_printf(out, "workspace +%llu", (unsigned long long)buffer->offset_bytes);
+        tsr_buffer_printf(out, "workspace +%" PRIu64, buffer->offset_bytes);
         break;
     case TSR_SPACE_HOST:
-        tsr_buffer_printf(out, "host +%llu", (unsigned long long)buffer->offset_bytes);
+        tsr_buffer_printf(out, "host +%" PRIu64, buffer->offset_bytes);
         break;
     case TSR_SPACE_VRANK:
-        tsr_buffer_printf(out, "virtual rank +%llu", (unsigned long long)buffer->offset_bytes);
+        tsr_buffer_printf(out, "virtual rank +%" PRIu64, buffer->offset_bytes);
         break;
     case TSR_SPACE_SUMS:
-        tsr_buffer_printf(out, "sums +%llu", (unsigned long long)buffer->offset_bytes);
+        tsr_buffer_printf(out, "sums +%" PRIu64, buffer->offset_bytes);
         break;
     case TSR_SPACE_PART:
         tsr_buffer_printf(out, "part of %s", config->tensors[buffer->index].name);
@@ -63,13 +65,12 @@ static bool format_vrank_command(const tsr_program_command *command, const tsr_p
                                  tsr_buffer *out) {
     switch (command->opcode) {
     case TSR_OP_EACH_VRANK:
-        tsr_buffer_printf(out, "for each virtual rank: the next %llu",
-                          (unsigned long long)command->grid);
+        tsr_buffer_printf(out, "for each virtual rank: the next %" PRIu64, command->grid);
         return true;
     case TSR_OP_VRANK_SUM:
-        tsr_buffer_printf(out, "sum over virtual ranks by @%s grid %llu: %%%u <- %%%u",
-                          program->kernels[command->kernel], (unsigned long long)command->grid,
-                          command->arguments[0], command->arguments[1]);
+        tsr_buffer_printf(out, "sum over virtual ranks by @%s grid %" PRIu64 ": %%%u <- %%%u",
+                          program->kernels[command->kernel], command->grid, command->arguments[0],
+                          command->arguments[1]);
         return true;
     case TSR_OP_VRANK_GATHER:
         tsr_buffer_printf(out, "gather from virtual ranks: %%%u <- %%%u", command->arguments[0],
@@ -89,7 +90,7 @@ static bool format_control(const tsr_program_command *command, tsr_buffer *out) 
     const char *from_end = command->kernel ? ", from the last on" : "";
     switch (command->opcode) {
     case TSR_OP_REPEAT:
-        tsr_buffer_printf(out, "repeat %llu time%s: the next %u", (unsigned long long)command->grid,
+        tsr_buffer_printf(out, "repeat %" PRIu64 " time%s: the next %u", command->grid,
                           TSR_PLURAL(command->grid), command->kernel);
         return true;
     case TSR_OP_STOP:
@@ -157,10 +158,10 @@ static void format_command(const tsr_program_command *command, const tsr_program
         tsr_buffer_printf(out, "%s %%%u <- %%%u", copy, command->arguments[0],
                           command->arguments[1]);
     } else if (!format_vrank_command(command, program, out) && !format_control(command, out)) {
-        tsr_buffer_printf(out, "%s @%s grid %llu",
+        tsr_buffer_printf(out, "%s @%s grid %" PRIu64,
                           command->opcode == TSR_OP_PREPARE ? "prepare" : "launch",
-                          program->kernels[command->kernel], (unsigned long long)command->grid);
-        if (command->cost) tsr_buffer_printf(out, " cost %llu", (unsigned long long)command->cost);
+                          program->kernels[command->kernel], command->grid);
+        if (command->cost) tsr_buffer_printf(out, " cost %" PRIu64, command->cost);
         format_arguments(" read", command, 0, command->written_from, out);
         format_arguments(" write", command, command->written_from, command->argument_count, out);
     }
@@ -176,15 +177,12 @@ void tsr_program_format(const tsr_program *program, const tsr_config *config, ts
         const tsr_program_entry *entry = &program->entries[i];
         const tsr_config_entry *declared = &config->entries[i];
         tsr_buffer_printf(out, "entry @%s (%s", entry->name, tsr_entry_kind_name(declared->kind));
-        if (declared->batch)
-            tsr_buffer_printf(out, ", batch %llu", (unsigned long long)declared->batch);
+        if (declared->batch) tsr_buffer_printf(out, ", batch %" PRIu64, declared->batch);
         uint64_t host_bytes = tsr_program_space_bytes(entry, TSR_SPACE_HOST);
-        tsr_buffer_printf(out, "): workspace %llu byte%s",
-                          (unsigned long long)entry->workspace_bytes,
+        tsr_buffer_printf(out, "): workspace %" PRIu64 " byte%s", entry->workspace_bytes,
                           TSR_PLURAL(entry->workspace_bytes));
         if (host_bytes)
-            tsr_buffer_printf(out, ", host %llu byte%s", (unsigned long long)host_bytes,
-                              TSR_PLURAL(host_bytes));
+            tsr_buffer_printf(out, ", host %" PRIu64 " byte%s", host_bytes, TSR_PLURAL(host_bytes));
         tsr_buffer_text(out, "\n");
         format_regions(entry, config, out);
         for (uint32_t j = 0; j < entry->buffer_count; j++) {

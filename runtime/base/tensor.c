@@ -3,6 +3,7 @@
 
 #include "runtime/base/array.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -221,8 +222,8 @@ const char *tsr_type_format(tsr_dtype dtype, const tsr_shape *shape,
                             char out_text[TSR_TYPE_TEXT_MAX]) {
     size_t used = 0;
     for (uint32_t i = 0; i < shape->rank && i < TSR_RANK_MAX; i++)
-        used += (size_t)snprintf(out_text + used, TSR_TYPE_TEXT_MAX - used, "%llux",
-                                 (unsigned long long)shape->dims[i]);
+        used += (size_t)snprintf(out_text + used, TSR_TYPE_TEXT_MAX - used, "%" PRIu64 "x",
+                                 shape->dims[i]);
     snprintf(out_text + used, TSR_TYPE_TEXT_MAX - used, "%s", tsr_dtype_name(dtype));
     return out_text;
 }

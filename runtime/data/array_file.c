@@ -4,6 +4,7 @@
 #include "runtime/data/array_source.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -115,8 +116,8 @@ tsr_result tsr_array_read(tsr_ctx *ctx, const tsr_array *array, uint64_t first, 
     const unsigned char *bytes = out_elements;
     for (uint64_t i = 0; array->dtype == TSR_DTYPE_I1 && i < count; i++)
         if (bytes[i] > 1)
-            FAIL(ctx, TSR_DATA, "element %llu of '%s' is %u; a boolean is 0 or 1",
-                 (unsigned long long)(first + i), array->spec, bytes[i]);
+            FAIL(ctx, TSR_DATA, "element %" PRIu64 " of '%s' is %u; a boolean is 0 or 1", first + i,
+                 array->spec, bytes[i]);
     return TSR_SUCCESS;
 }
 

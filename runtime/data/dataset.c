@@ -100,10 +100,10 @@ static tsr_result fit(tsr_ctx *ctx, const tsr_dataset_port *port, const char *sp
     out_column->row_bytes = (size_t)bytes;
     if (!same && !tsr_array_is_flat(array) && have->dims[0] % out_column->row_elements)
         tsr_log(ctx, TSR_LOG_NOTICE,
-                "data '%s': the last %llu element%s of '%s' do not fill a row of %llu", port->name,
-                (unsigned long long)(have->dims[0] % out_column->row_elements),
-                TSR_PLURAL((have->dims[0] % out_column->row_elements)), spec,
-                (unsigned long long)out_column->row_elements);
+                "data '%s': the last %" PRIu64 " element%s of '%s' do not fill a row of %" PRIu64,
+                port->name, have->dims[0] % out_column->row_elements,
+                TSR_PLURAL(have->dims[0] % out_column->row_elements), spec,
+                out_column->row_elements);
     *out_rows = same ? have->dims[0] : have->dims[0] / out_column->row_elements;
     tsr_shape read = port->shape;
     read.dims[0] = *out_rows;
@@ -144,9 +144,8 @@ static tsr_result open_columns(tsr_ctx *ctx, const tsr_dataset_port *ports, size
         TRY(ctx, tsr_array_open(ctx, spec, ports[i].dtype, &column->array));
         TRY(ctx, fit(ctx, &ports[i], spec, column->array, column, &rows));
         if (i && rows != dataset->row_count)
-            FAIL(ctx, TSR_DATA, "data '%s' has %llu row%s; '%s' has %llu", ports[i].name,
-                 (unsigned long long)rows, TSR_PLURAL(rows), ports[0].name,
-                 (unsigned long long)dataset->row_count);
+            FAIL(ctx, TSR_DATA, "data '%s' has %" PRIu64 " row%s; '%s' has %" PRIu64, ports[i].name,
+                 rows, TSR_PLURAL(rows), ports[0].name, dataset->row_count);
         if (rows < rows_min)
             FAIL(ctx, TSR_DATA,
                  "data '%s': '%s' has %" PRIu64 " row%s; at least %" PRIu64 " %s needed",
@@ -176,8 +175,8 @@ tsr_result tsr_dataset_open(tsr_ctx *ctx, const tsr_dataset_port *ports, size_t 
     if (table_count) {
         dataset->shuffle_table = calloc(table_count, sizeof *dataset->shuffle_table);
         if (!dataset->shuffle_table)
-            FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory to shuffle %llu rows",
-                      (unsigned long long)dataset->row_count);
+            FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory to shuffle %" PRIu64 " rows",
+                      dataset->row_count);
     }
     tsr_shuffler_init(&dataset->shuffler, dataset->row_count, dataset->shuffle_table);
     *out_dataset = dataset;

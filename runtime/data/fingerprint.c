@@ -10,6 +10,7 @@
 #include "runtime/data/array_file.h"
 #include "runtime/data/fingerprint_cache.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -135,11 +136,9 @@ static tsr_result end_source(tsr_ctx *ctx, tsr_fingerprint *f, source *s) {
     TRY(ctx, stat_source(ctx, s, &now));
     if (!tsr_file_state_equal(&now, &s->state))
         FAIL(ctx, TSR_DATA,
-             "'%s' changed while it was hashed: it had %llu byte%s, and now has %llu or another "
-             "time "
-             "of change",
-             s->array.spec, (unsigned long long)s->state.size_bytes,
-             TSR_PLURAL(s->state.size_bytes), (unsigned long long)now.size_bytes);
+             "'%s' changed while it was hashed: it had %" PRIu64 " byte%s, and now has %" PRIu64
+             " or another time of change",
+             s->array.spec, s->state.size_bytes, TSR_PLURAL(s->state.size_bytes), now.size_bytes);
     s->digest = tsr_tree_hasher_finish(&f->hasher);
     s->known = s->hashed = true;
     close_source(ctx, s);

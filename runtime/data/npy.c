@@ -9,6 +9,7 @@
 #include "runtime/base/plural.h"
 #include "runtime/data/array_source.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -158,10 +159,10 @@ static tsr_result parse_literal(literal *in, tsr_dtype *out_dtype, tsr_shape *ou
 static tsr_result read_prefix(tsr_ctx *ctx, const tsr_array *array, size_t *out_begin,
                               size_t *out_size) {
     unsigned char prefix[PREFIX_BYTES + 2] = {0};
-    const unsigned long long have = array->size_bytes;
+    const uint64_t have = array->size_bytes;
     if (have < PREFIX_BYTES)
-        FAIL(ctx, TSR_DATA, "'%s' has %llu byte%s; an NPY file has at least %d", array->spec, have,
-             TSR_PLURAL(have), PREFIX_BYTES);
+        FAIL(ctx, TSR_DATA, "'%s' has %" PRIu64 " byte%s; an NPY file has at least %d", array->spec,
+             have, TSR_PLURAL(have), PREFIX_BYTES);
     TRY(ctx, tsr_array_fetch(ctx, array, 0, prefix,
                              have < sizeof prefix ? PREFIX_BYTES : sizeof prefix));
     if (memcmp(prefix, magic, MAGIC_BYTES) != 0)
@@ -177,8 +178,8 @@ static tsr_result read_prefix(tsr_ctx *ctx, const tsr_array *array, size_t *out_
         FAIL(ctx, TSR_DATA, "'%s' has an NPY header of %zu byte%s; at most %d are accepted",
              array->spec, size, TSR_PLURAL(size), TSR_NPY_HEADER_MAX);
     if (begin > have || size > have - begin)
-        FAIL(ctx, TSR_DATA, "'%s' has %llu byte%s; its NPY header ends at byte %zu", array->spec,
-             have, TSR_PLURAL(have), begin + size);
+        FAIL(ctx, TSR_DATA, "'%s' has %" PRIu64 " byte%s; its NPY header ends at byte %zu",
+             array->spec, have, TSR_PLURAL(have), begin + size);
     *out_begin = begin;
     *out_size = size;
     return TSR_SUCCESS;
@@ -204,9 +205,9 @@ tsr_result tsr_npy_locate(tsr_ctx *ctx, tsr_array *array, const char *member, ts
     array->offset_bytes += begin + size;
     array->size_bytes -= begin + size;
     if (elements != array->size_bytes)
-        FAIL_GOTO(ctx, result, TSR_DATA, "'%s' has %llu byte%s of elements; %s needs %llu",
-                  array->spec, (unsigned long long)array->size_bytes, TSR_PLURAL(array->size_bytes),
-                  type, (unsigned long long)elements);
+        FAIL_GOTO(ctx, result, TSR_DATA,
+                  "'%s' has %" PRIu64 " byte%s of elements; %s needs %" PRIu64, array->spec,
+                  array->size_bytes, TSR_PLURAL(array->size_bytes), type, elements);
 done:
     tsr_arena_finish(&scratch);
     return result;
@@ -222,9 +223,9 @@ tsr_result tsr_npy_header(tsr_ctx *ctx, tsr_dtype dtype, const tsr_shape *shape,
     tsr_buffer_printf(&text, "{'descr': '%s', 'fortran_order': False, 'shape': (",
                       tsr_dtype_numpy_name(dtype));
     for (uint32_t i = 0; i < shape->rank; i++)
-        tsr_buffer_printf(&text, "%s%llu", i ? ", " : "", (unsigned long long)shape->dims[i]);
+        tsr_buffer_printf(&text, "%s%" PRIu64, i ? ", " : "", shape->dims[i]);
     tsr_buffer_text(&text, shape->rank == 1 ? ",), }" : "), }");
-    int digits = snprintf(NULL, 0, "%llu", (unsigned long long)shape->dims[0]);
+    int digits = snprintf(NULL, 0, "%" PRIu64, shape->dims[0]);
     size_t growth = shape->rank ? (size_t)(GROWTH_DIGITS - digits) : 0;
     size_t used = text.size_bytes + growth + 1;
     tsr_buffer_printf(&text, "%*s\n", (int)(growth + ALIGN_BYTES - used % ALIGN_BYTES), "");

@@ -10,6 +10,7 @@
 #include "runtime/base/plural.h"
 #include "runtime/data/array_source.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -177,8 +178,8 @@ static tsr_result select_entry(tsr_ctx *ctx, const tsr_array *array, const zip_d
         FAIL(ctx, TSR_DATA, "'%s': %s; the archive has: %s", array->spec,
              member ? "no such member" : "the archive has no member",
              names.length ? names.text : "none");
-    FAIL(ctx, TSR_DATA, "'%s': %llu members match; name one as FILE.npz:MEMBER: %s", array->spec,
-         (unsigned long long)matches, names.text);
+    FAIL(ctx, TSR_DATA, "'%s': %" PRIu64 " members match; name one as FILE.npz:MEMBER: %s",
+         array->spec, matches, names.text);
 }
 
 /* Checks the local header and narrows the window to the packed bytes. */
@@ -261,10 +262,10 @@ static tsr_result inflate_window(tsr_ctx *ctx, const tsr_array *array, const zip
     if (code != Z_STREAM_END || done != entry->size_bytes || stream.avail_in ||
         at != array->size_bytes)
         FAIL_GOTO(ctx, result, TSR_DATA,
-                  "'%s' does not inflate: %llu of %llu byte%s from %llu of %llu (%s)", array->spec,
-                  (unsigned long long)done, (unsigned long long)entry->size_bytes,
-                  TSR_PLURAL(entry->size_bytes), (unsigned long long)(at - stream.avail_in),
-                  (unsigned long long)array->size_bytes, stream.msg ? stream.msg : zError(code));
+                  "'%s' does not inflate: %" PRIu64 " of %" PRIu64 " byte%s from %" PRIu64
+                  " of %" PRIu64 " (%s)",
+                  array->spec, done, entry->size_bytes, TSR_PLURAL(entry->size_bytes),
+                  at - stream.avail_in, array->size_bytes, stream.msg ? stream.msg : zError(code));
     TRY_GOTO(ctx, result, check_crc(ctx, array, (uint32_t)crc, entry->crc));
 done:
     inflateEnd(&stream);
@@ -277,13 +278,13 @@ static tsr_result unpack(tsr_ctx *ctx, tsr_array *array, const zip_entry *entry,
     if (!buffer) FAIL(ctx, TSR_MEMORY, "no memory to read '%s'", array->spec);
     if (entry->method == METHOD_STORED) return verify_stored(ctx, array, entry, buffer);
     if (entry->size_bytes / INFLATE_RATIO_MAX > entry->packed_bytes)
-        FAIL(ctx, TSR_DATA, "'%s' claims to inflate from %llu to %llu byte%s; deflate cannot",
-             array->spec, (unsigned long long)entry->packed_bytes,
-             (unsigned long long)entry->size_bytes, TSR_PLURAL(entry->size_bytes));
+        FAIL(ctx, TSR_DATA,
+             "'%s' claims to inflate from %" PRIu64 " to %" PRIu64 " byte%s; deflate cannot",
+             array->spec, entry->packed_bytes, entry->size_bytes, TSR_PLURAL(entry->size_bytes));
     unsigned char *memory = malloc((size_t)entry->size_bytes + 1);
     if (!memory)
-        FAIL(ctx, TSR_MEMORY, "no memory for the %llu bytes of '%s'",
-             (unsigned long long)entry->size_bytes, array->spec);
+        FAIL(ctx, TSR_MEMORY, "no memory for the %" PRIu64 " bytes of '%s'", entry->size_bytes,
+             array->spec);
     tsr_result result = inflate_window(ctx, array, entry, buffer, memory);
     if (result.code) {
         free(memory);
@@ -303,8 +304,8 @@ tsr_result tsr_npz_locate(tsr_ctx *ctx, tsr_array *array, const char *member, ts
     TRY_GOTO(ctx, result, find_directory(ctx, array, &scratch, &directory));
     if (directory.size_bytes > TSR_ZIP_DIRECTORY_MAX)
         FAIL_GOTO(ctx, result, TSR_DATA,
-                  "'%s' has a zip directory of %llu byte%s; at most %d are accepted", array->spec,
-                  (unsigned long long)directory.size_bytes, TSR_PLURAL(directory.size_bytes),
+                  "'%s' has a zip directory of %" PRIu64 " byte%s; at most %d are accepted",
+                  array->spec, directory.size_bytes, TSR_PLURAL(directory.size_bytes),
                   TSR_ZIP_DIRECTORY_MAX);
     unsigned char *bytes = TSR_NEW(&scratch, unsigned char, (size_t)directory.size_bytes + 1);
     if (!bytes) FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory to read '%s'", array->spec);

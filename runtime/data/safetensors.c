@@ -10,6 +10,7 @@
 #include "runtime/base/plural.h"
 #include "runtime/data/array_source.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,10 +139,10 @@ static tsr_result end_entry(tsr_ctx *ctx, reader *r) {
         ENTRY_FAIL(r, " claims to be %s, which is too large",
                    tsr_type_format(entry->dtype, &entry->shape, type));
     if (end < begin || (checked && end - begin != size))
-        ENTRY_FAIL(r, " has the data offsets %llu to %llu; %s needs %llu byte%s",
-                   (unsigned long long)begin, (unsigned long long)end,
-                   checked ? tsr_type_format(entry->dtype, &entry->shape, type) : "it",
-                   (unsigned long long)size, TSR_PLURAL(size));
+        ENTRY_FAIL(r,
+                   " has the data offsets %" PRIu64 " to %" PRIu64 "; %s needs %" PRIu64 " byte%s",
+                   begin, end, checked ? tsr_type_format(entry->dtype, &entry->shape, type) : "it",
+                   size, TSR_PLURAL(size));
     entry->offset_bytes = begin;
     entry->size_bytes = end - begin;
     return TSR_SUCCESS;
@@ -217,15 +218,16 @@ static tsr_result check_cover(tsr_ctx *ctx, tsr_safetensors *index, uint64_t dat
         tsr_safetensors_entry *entry = &index->entries[i];
         char shown[TSR_QUOTE_MAX];
         if (entry->offset_bytes != at)
-            FAIL(ctx, code, "%s: tensor '%s' begins at byte %llu of the data; expected %llu",
-                 subject, tsr_quote(entry->name, strlen(entry->name), shown),
-                 (unsigned long long)entry->offset_bytes, (unsigned long long)at);
+            FAIL(ctx, code,
+                 "%s: tensor '%s' begins at byte %" PRIu64 " of the data; expected %" PRIu64,
+                 subject, tsr_quote(entry->name, strlen(entry->name), shown), entry->offset_bytes,
+                 at);
         at += entry->size_bytes;
         entry->offset_bytes += index->data_offset_bytes;
     }
     if (at != data_bytes)
-        FAIL(ctx, code, "%s has %llu byte%s of data; its tensors need %llu", subject,
-             (unsigned long long)data_bytes, TSR_PLURAL(data_bytes), (unsigned long long)at);
+        FAIL(ctx, code, "%s has %" PRIu64 " byte%s of data; its tensors need %" PRIu64, subject,
+             data_bytes, TSR_PLURAL(data_bytes), at);
     return TSR_SUCCESS;
 }
 
@@ -253,16 +255,15 @@ static tsr_result header_length(tsr_ctx *ctx, const unsigned char *bytes, size_t
                                 uint64_t *out_length) {
     uint64_t length = 0;
     if (size_bytes < LENGTH_BYTES || blob_size_bytes < LENGTH_BYTES)
-        FAIL(ctx, code, "%s has %llu byte%s; a safetensors file has at least %d", subject,
-             (unsigned long long)blob_size_bytes, TSR_PLURAL(blob_size_bytes), LENGTH_BYTES);
+        FAIL(ctx, code, "%s has %" PRIu64 " byte%s; a safetensors file has at least %d", subject,
+             blob_size_bytes, TSR_PLURAL(blob_size_bytes), LENGTH_BYTES);
     for (int i = LENGTH_BYTES; i-- > 0;) length = length << 8 | bytes[i];
     if (length > TSR_SAFETENSORS_HEADER_MAX)
-        FAIL(ctx, code, "%s has a header of %llu byte%s; at most %d are accepted", subject,
-             (unsigned long long)length, TSR_PLURAL(length), TSR_SAFETENSORS_HEADER_MAX);
+        FAIL(ctx, code, "%s has a header of %" PRIu64 " byte%s; at most %d are accepted", subject,
+             length, TSR_PLURAL(length), TSR_SAFETENSORS_HEADER_MAX);
     if (length > blob_size_bytes - LENGTH_BYTES)
-        FAIL(ctx, code, "%s has %llu byte%s; its header ends at byte %llu", subject,
-             (unsigned long long)blob_size_bytes, TSR_PLURAL(blob_size_bytes),
-             (unsigned long long)(length + LENGTH_BYTES));
+        FAIL(ctx, code, "%s has %" PRIu64 " byte%s; its header ends at byte %" PRIu64, subject,
+             blob_size_bytes, TSR_PLURAL(blob_size_bytes), length + LENGTH_BYTES);
     *out_length = length;
     return TSR_SUCCESS;
 }
@@ -275,8 +276,8 @@ tsr_result tsr_safetensors_decode(tsr_ctx *ctx, const void *bytes, size_t size_b
     const char *text = (const char *)bytes + LENGTH_BYTES;
     TRY(ctx, header_length(ctx, bytes, size_bytes, blob_size_bytes, subject, code, &length));
     if (length > size_bytes - LENGTH_BYTES)
-        FAIL(ctx, code, "%s: %zu bytes were read; its header ends at byte %llu", subject,
-             size_bytes, (unsigned long long)(length + LENGTH_BYTES));
+        FAIL(ctx, code, "%s: %zu bytes were read; its header ends at byte %" PRIu64, subject,
+             size_bytes, length + LENGTH_BYTES);
     index.data_offset_bytes = LENGTH_BYTES + length;
     if (!length || text[0] != '{')
         FAIL(ctx, code, "%s: the safetensors header does not begin with '{'", subject);
@@ -389,9 +390,8 @@ static void print_tensor(tsr_buffer *out, const tsr_tensor *tensor, uint64_t beg
     tsr_buffer_printf(out, ":{\"dtype\":\"%s\",\"shape\":[",
                       tsr_dtype_safetensors_name(tensor->dtype));
     for (uint32_t i = 0; i < tensor->shape.rank; i++)
-        tsr_buffer_printf(out, "%s%llu", i ? "," : "", (unsigned long long)tensor->shape.dims[i]);
-    tsr_buffer_printf(out, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)begin,
-                      (unsigned long long)end);
+        tsr_buffer_printf(out, "%s%" PRIu64, i ? "," : "", tensor->shape.dims[i]);
+    tsr_buffer_printf(out, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", begin, end);
 }
 
 static void print_metadata(tsr_buffer *out, const char *const *metadata) {

@@ -8,6 +8,7 @@
 #include "runtime/base/trace/trace.h"
 #include "runtime/device/device.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -80,7 +81,7 @@ static tsr_result map(tsr_ctx *ctx, const cpu_device *self, uint64_t size_bytes,
     void *block =
         mmap(NULL, (size_t)size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (block == MAP_FAILED)
-        FAIL(ctx, TSR_MEMORY, "no memory for %llu bytes%s%s", (unsigned long long)size_bytes,
+        FAIL(ctx, TSR_MEMORY, "no memory for %" PRIu64 " bytes%s%s", size_bytes,
              planned ? "; " : "", planned ? planned : "");
     /* Kernels read columns of matrices: with small pages, every row is on a different page. */
     if (size_bytes >= HUGE_PAGES_FROM) (void)madvise(block, (size_t)size_bytes, MADV_HUGEPAGE);

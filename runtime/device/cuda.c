@@ -264,8 +264,8 @@ static tsr_result compare_capacity(tsr_ctx *ctx, const tsr_cuda_device *self,
     tsr_result result = tsr_cuda_check_memory(ctx, &self->cuda, self->about,
                                               size_bytes + scratch_bytes, UINT64_MAX);
     if (result.code != TSR_MEMORY) return result;
-    return tsr_error_prefix(ctx, result, "with %llu byte%s of scratch memory for kernels",
-                            (unsigned long long)scratch_bytes, TSR_PLURAL(scratch_bytes));
+    return tsr_error_prefix(ctx, result, "with %" PRIu64 " byte%s of scratch memory for kernels",
+                            scratch_bytes, TSR_PLURAL(scratch_bytes));
 }
 
 tsr_result tsr_device_cuda_check(tsr_ctx *ctx, const tsr_device_options *options,
@@ -325,7 +325,7 @@ static tsr_result allocate_both(tsr_ctx *ctx, tsr_cuda_device *self, uint64_t of
     void *host = mmap(NULL, (size_t)size_bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (host == MAP_FAILED)
-        FAIL(ctx, TSR_MEMORY, "no address space for %llu byte%s", (unsigned long long)size_bytes,
+        FAIL(ctx, TSR_MEMORY, "no address space for %" PRIu64 " byte%s", size_bytes,
              TSR_PLURAL(size_bytes));
     memory->host = host;
     (void)madvise(host, (size_t)size_bytes, MADV_HUGEPAGE);

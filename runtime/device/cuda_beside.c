@@ -12,6 +12,7 @@
 #include "runtime/base/plural.h"
 #include "runtime/device/cuda_device.h"
 
+#include <inttypes.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -34,14 +35,15 @@ tsr_result tsr_cuda_allocate_offloaded(tsr_ctx *ctx, const tsr_cuda_device *self
     void *offloaded =
         mmap(NULL, (size_t)size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (offloaded == MAP_FAILED)
-        FAIL(ctx, TSR_MEMORY, "no address space for %llu byte%s", (unsigned long long)size_bytes,
+        FAIL(ctx, TSR_MEMORY, "no address space for %" PRIu64 " byte%s", size_bytes,
              TSR_PLURAL(size_bytes));
     (void)madvise(offloaded, (size_t)size_bytes, MADV_HUGEPAGE);
     tsr_result result = tsr_cuda_lock_part(ctx, self, offloaded, (size_t)size_bytes);
     if (result.code) {
         munmap(offloaded, (size_t)size_bytes);
-        return tsr_error_prefix(ctx, result, "%llu byte%s of the host's memory are to be locked",
-                                (unsigned long long)size_bytes, TSR_PLURAL(size_bytes));
+        return tsr_error_prefix(ctx, result,
+                                "%" PRIu64 " byte%s of the host's memory are to be locked",
+                                size_bytes, TSR_PLURAL(size_bytes));
     }
     memory->offloaded = offloaded;
     memory->offloaded_bytes = size_bytes;

@@ -11,6 +11,8 @@
 #include "runtime/device/cuda_device.h"
 #include "runtime/device/cuda_ptx.h"
 
+#include <inttypes.h>
+
 enum {
     COPY_BYTES = 256 << 20,
     COPIES = 8, /* one after the other, so that the final wait is relatively short */
@@ -92,8 +94,8 @@ static void print_wgmma(tsr_buffer *out) {
       WGMMA_BYTES);
     for (int at = 0; at < WGMMA_BYTES; at += 4 * THREADS) P("st.shared.u32 [%%t+%d], %%z;\n", at);
     P("fence.proxy.async.shared::cta;\nbar.sync 0;\nshr.u32 %%at, %%at, 4;\n"
-      "and.b32 %%at, %%at, 0x3FFF;\ncvt.u64.u32 %%d, %%at;\nor.b64 %%d, %%d, 0x%llx;\n",
-      (unsigned long long)(ALONG / 16) << 16 | (unsigned long long)(APART / 16) << 32);
+      "and.b32 %%at, %%at, 0x3FFF;\ncvt.u64.u32 %%d, %%at;\nor.b64 %%d, %%d, 0x%" PRIx64 ";\n",
+      (ALONG / 16) << 16 | (uint64_t)(APART / 16) << 32);
     P("STEP:\n.pragma \"nounroll\";\nwgmma.fence.sync.aligned;\n");
     for (int k = 0; k < WGMMA_AT_ONCE; k++) {
         P("wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {");

@@ -7,6 +7,7 @@
 #include "runtime/device/cuda_device.h"
 #include "runtime/device/cuda_ptx.h"
 
+#include <inttypes.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -185,8 +186,7 @@ tsr_result tsr_cuda_draw(tsr_ctx *ctx, tsr_device *device, const tsr_device_memo
     uint64_t blocks = n.count / TSR_CUDA_PTX_THREADS + (n.count % TSR_CUDA_PTX_THREADS != 0);
     if (!blocks) return TSR_SUCCESS;
     if (blocks > INT32_MAX)
-        FAIL(ctx, TSR_MEMORY, "%llu numbers are more than a launch draws",
-             (unsigned long long)n.count);
+        FAIL(ctx, TSR_MEMORY, "%" PRIu64 " numbers are more than a launch draws", n.count);
     TRY(ctx, tsr_cuda_enter(ctx, self));
     TRY(ctx, finish_readying(ctx, self));
     TRY(ctx, load_normals(ctx, self));

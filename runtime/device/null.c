@@ -7,6 +7,7 @@
 #include "runtime/base/trace/trace.h"
 #include "runtime/device/device.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,8 +52,7 @@ static tsr_result null_allocate(tsr_ctx *ctx, tsr_device *device, uint64_t size_
                                 .offloaded_bytes = offloaded_bytes};
     if (!memory.host || !memory.device || (offloaded_bytes && !memory.offloaded)) {
         null_release(device, &memory);
-        FAIL(ctx, TSR_MEMORY, "no memory for %llu bytes",
-             (unsigned long long)(size_bytes + offloaded_bytes));
+        FAIL(ctx, TSR_MEMORY, "no memory for %" PRIu64 " bytes", size_bytes + offloaded_bytes);
     }
     *out_memory = memory;
     return TSR_SUCCESS;

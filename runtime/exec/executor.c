@@ -5,6 +5,7 @@
 #include "runtime/fault.h"
 #include "runtime/transport/collective.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -482,8 +483,9 @@ static tsr_result check_leaving(tsr_ctx *ctx, tsr_executor *executor, size_t ent
                                      tsr_program_buffer_size(buffer)));
         uint64_t element = tsr_tensor_find_nonfinite(&tensor, &value);
         if (element == UINT64_MAX) continue;
-        FAIL(ctx, TSR_NONFINITE, "its value %u has %g at element %llu; expected finite numbers", i,
-             value, (unsigned long long)element);
+        FAIL(ctx, TSR_NONFINITE,
+             "its value %u has %g at element %" PRIu64 "; expected finite numbers", i, value,
+             element);
     }
     return TSR_SUCCESS;
 }
@@ -535,7 +537,7 @@ static tsr_result handle_failure(tsr_ctx *ctx, tsr_executor *executor,
                                  const char *error) {
     const tsr_program_entry *handler =
         region->on_failure ? &executor->program->entries[region->on_failure - 1] : NULL;
-    tsr_log(ctx, TSR_LOG_WARNING, "step %llu: region '%s' failed: %s%s%s", (unsigned long long)step,
+    tsr_log(ctx, TSR_LOG_WARNING, "step %" PRIu64 ": region '%s' failed: %s%s%s", step,
             region->name, error, handler ? "; ran @" : "", handler ? handler->name : "");
     if (!handler) return TSR_SUCCESS;
     tsr_result result = tsr_executor_run(ctx, executor, region->on_failure - 1, step);

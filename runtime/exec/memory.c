@@ -4,6 +4,7 @@
 #include "manifests/program.h"
 #include "runtime/base/plural.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -15,19 +16,21 @@ static void lower(uint64_t *least, uint64_t value) {
 
 static void read_meminfo(uint64_t *least) {
     char line[256];
-    unsigned long long kib = 0;
+    uint64_t kib = 0;
     FILE *file = fopen("/proc/meminfo", "re");
     if (!file) return;
     while (fgets(line, sizeof line, file))
-        if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1) lower(least, (uint64_t)kib * 1024);
+        if (sscanf(line, "MemAvailable: %" SCNu64 " kB", &kib) == 1)
+            lower(least, (uint64_t)kib * 1024);
     fclose(file);
 }
 
 static bool read_number(const char *path, uint64_t *out_value) {
-    unsigned long long value = 0;
+    uint64_t value = 0;
     FILE *file = fopen(path, "re");
     if (!file) return false;
-    bool found = fscanf(file, "%llu", &value) == 1; /* "max" is not a number and means no limit */
+    bool found =
+        fscanf(file, "%" SCNu64, &value) == 1; /* "max" is not a number and means no limit */
     fclose(file);
     *out_value = value;
     return found;
@@ -36,13 +39,13 @@ static bool read_number(const char *path, uint64_t *out_value) {
 /* Memory of the page cache is released under pressure. */
 static uint64_t read_cache(const char *group) {
     char path[1200], line[128];
-    unsigned long long value = 0, total = 0;
+    uint64_t value = 0, total = 0;
     snprintf(path, sizeof path, "%s/memory.stat", group);
     FILE *file = fopen(path, "re");
     if (!file) return 0;
     while (fgets(line, sizeof line, file))
-        if (sscanf(line, "inactive_file %llu", &value) == 1 ||
-            sscanf(line, "active_file %llu", &value) == 1)
+        if (sscanf(line, "inactive_file %" SCNu64, &value) == 1 ||
+            sscanf(line, "active_file %" SCNu64, &value) == 1)
             total += value;
     fclose(file);
     return total;
@@ -82,11 +85,11 @@ static void read_cgroup(uint64_t *least) {
 
 static void read_rlimit(uint64_t *least) {
     struct rlimit limit;
-    unsigned long long pages = 0;
+    uint64_t pages = 0;
     if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
     FILE *file = fopen("/proc/self/statm", "re");
     if (!file) return;
-    if (fscanf(file, "%llu", &pages) == 1) {
+    if (fscanf(file, "%" SCNu64, &pages) == 1) {
         uint64_t used = (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
         lower(least, limit.rlim_cur > used ? limit.rlim_cur - used : 0);
     }
@@ -131,10 +134,11 @@ uint64_t tsr_memory_get_available(void) {
 }
 
 uint64_t tsr_memory_get_resident(void) {
-    unsigned long long resident = 0, shared = 0;
+    uint64_t resident = 0, shared = 0;
     FILE *file = fopen("/proc/self/statm", "re");
     if (!file) return 0;
-    bool found = fscanf(file, "%*u %llu %llu", &resident, &shared) == 2 && resident >= shared;
+    bool found =
+        fscanf(file, "%*u %" SCNu64 " %" SCNu64, &resident, &shared) == 2 && resident >= shared;
     fclose(file);
     return found ? (uint64_t)(resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
 }
@@ -142,8 +146,7 @@ uint64_t tsr_memory_get_resident(void) {
 tsr_result tsr_memory_check(tsr_ctx *ctx, const char *what, uint64_t planned_bytes) {
     uint64_t available = tsr_memory_get_available();
     if (planned_bytes > available)
-        FAIL(ctx, TSR_MEMORY, "%s plans %llu byte%s of memory; %llu are available", what,
-             (unsigned long long)planned_bytes, TSR_PLURAL(planned_bytes),
-             (unsigned long long)available);
+        FAIL(ctx, TSR_MEMORY, "%s plans %" PRIu64 " byte%s of memory; %" PRIu64 " are available",
+             what, planned_bytes, TSR_PLURAL(planned_bytes), available);
     return TSR_SUCCESS;
 }

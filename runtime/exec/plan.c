@@ -6,6 +6,7 @@
 #include "runtime/exec/executor.h"
 #include "runtime/exec/reduction_plan.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -187,21 +188,22 @@ const char *tsr_executor_describe_plan(const tsr_config *config, const tsr_memor
     uint64_t size = UINT64_MAX;
     size_t index = 0, named = 0;
     if (!text) return NULL;
-    size_t at =
-        (size_t)snprintf(text, TEXT_MAX, "'%.*s' plans %llu byte%s, including %llu for tensors",
-                         NAME_SHOWN, config->name, (unsigned long long)plan->total_bytes,
-                         TSR_PLURAL(plan->total_bytes), (unsigned long long)plan->tensor_bytes);
+    size_t at = (size_t)snprintf(
+        text, TEXT_MAX, "'%.*s' plans %" PRIu64 " byte%s, including %" PRIu64 " for tensors",
+        NAME_SHOWN, config->name, plan->total_bytes, TSR_PLURAL(plan->total_bytes),
+        plan->tensor_bytes);
     for (; named < NAMED; named++) {
         index = next_largest(config, size, index, &size);
         if (index == config->tensor_count) break;
-        at += (size_t)snprintf(text + at, TEXT_MAX - at, "%s%.*s (%llu)", named ? ", " : ": ",
-                               NAME_SHOWN, config->tensors[index].name, (unsigned long long)size);
+        at += (size_t)snprintf(text + at, TEXT_MAX - at, "%s%.*s (%" PRIu64 ")",
+                               named ? ", " : ": ", NAME_SHOWN, config->tensors[index].name, size);
     }
     if (config->tensor_count > named)
         at += (size_t)snprintf(text + at, TEXT_MAX - at, " and %zu more",
                                config->tensor_count - named);
     if (plan->offloaded_bytes)
-        snprintf(text + at, TEXT_MAX - at, "; and %llu of the host's memory for values that wait",
-                 (unsigned long long)plan->offloaded_bytes);
+        snprintf(text + at, TEXT_MAX - at,
+                 "; and %" PRIu64 " of the host's memory for values that wait",
+                 plan->offloaded_bytes);
     return text;
 }

@@ -4,6 +4,8 @@
 #include "runtime/base/array.h"
 #include "runtime/base/plural.h"
 
+#include <inttypes.h>
+
 uint32_t tsr_vranks_first(const tsr_vranks *vranks, uint32_t rank) {
     return (uint32_t)((uint64_t)vranks->total * rank / vranks->rank_count);
 }
@@ -12,13 +14,13 @@ tsr_result tsr_vranks_share(tsr_ctx *ctx, uint64_t total, uint32_t rank, uint32_
                             tsr_vranks *out_vranks) {
     TSR_ASSERT(rank < rank_count);
     if (total > TSR_LEAVES_MAX)
-        FAIL(ctx, TSR_USAGE, "the program has %llu virtual rank%s; at most %d can be run",
-             (unsigned long long)total, TSR_PLURAL(total), TSR_LEAVES_MAX);
+        FAIL(ctx, TSR_USAGE, "the program has %" PRIu64 " virtual rank%s; at most %d can be run",
+             total, TSR_PLURAL(total), TSR_LEAVES_MAX);
     if (rank_count > total)
         FAIL(ctx, TSR_USAGE,
-             "%u rank%s for %llu virtual rank%s; expected at most one rank for each (a build with "
-             "--virtual-ranks has more)",
-             rank_count, TSR_PLURAL(rank_count), (unsigned long long)total, TSR_PLURAL(total));
+             "%u rank%s for %" PRIu64 " virtual rank%s; expected at most one rank for each (a "
+             "build with --virtual-ranks has more)",
+             rank_count, TSR_PLURAL(rank_count), total, TSR_PLURAL(total));
     tsr_vranks vranks = {.total = (uint32_t)total, .rank = rank, .rank_count = rank_count};
     vranks.first = tsr_vranks_first(&vranks, rank);
     vranks.count = tsr_vranks_first(&vranks, rank + 1) - vranks.first;

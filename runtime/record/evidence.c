@@ -3,6 +3,7 @@
 
 #include "runtime/transport/collective.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 struct tsr_evidence {
@@ -30,8 +31,7 @@ static tsr_result add(tsr_ctx *ctx, tsr_evidence *self, tsr_arena *arena, const 
     uint64_t size = size_of(made);
     if (name) made->data = tsr_arena_alloc(arena, (size_t)size + 1, 1, TSR_BUFFER_ALIGN_BYTES);
     if (!made->data)
-        FAIL(ctx, TSR_MEMORY, "no memory for the %llu bytes that a log is made from",
-             (unsigned long long)size);
+        FAIL(ctx, TSR_MEMORY, "no memory for the %" PRIu64 " bytes that a log is made from", size);
     memset(made->data, 0, (size_t)size);
     return TSR_SUCCESS;
 }

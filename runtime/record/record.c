@@ -12,6 +12,7 @@
 #include <cJSON.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,23 +82,22 @@ static void append_header(tsr_buffer *line, const tsr_record_header *header,
                                            : RECORD_FORMAT_2);
     append_hex(line, &header->bundle_hash);
     if (has_program) {
-        tsr_buffer_printf(line, ",\"virtual_ranks\":%llu,",
-                          (unsigned long long)header->virtual_ranks);
+        tsr_buffer_printf(line, ",\"virtual_ranks\":%" PRIu64 ",", header->virtual_ranks);
         tsr_identity_write_json(line, &header->identity);
     }
     tsr_buffer_text(line, ",\"numerics\":");
     tsr_buffer_json_string(line, header->numerics);
     tsr_buffer_text(line, ",\"entry\":");
     tsr_buffer_json_string(line, header->entry);
-    tsr_buffer_printf(line, ",\"seed\":%llu,\"step\":%llu,\"generation\":%llu,\"epoch\":%llu",
-                      (unsigned long long)header->seed, (unsigned long long)header->step,
-                      (unsigned long long)header->generation, (unsigned long long)header->epoch);
+    tsr_buffer_printf(line,
+                      ",\"seed\":%" PRIu64 ",\"step\":%" PRIu64 ",\"generation\":%" PRIu64
+                      ",\"epoch\":%" PRIu64,
+                      header->seed, header->step, header->generation, header->epoch);
     if (header->rows)
-        tsr_buffer_printf(line, ",\"rows\":%llu,\"epoch_base\":%llu,\"epoch_base_sample\":%llu",
-                          (unsigned long long)header->rows, (unsigned long long)header->epoch_base,
-                          (unsigned long long)header->epoch_base_sample);
-    if (header->has_values)
-        tsr_buffer_printf(line, ",\"values_of\":%llu", (unsigned long long)header->values_of);
+        tsr_buffer_printf(
+            line, ",\"rows\":%" PRIu64 ",\"epoch_base\":%" PRIu64 ",\"epoch_base_sample\":%" PRIu64,
+            header->rows, header->epoch_base, header->epoch_base_sample);
+    if (header->has_values) tsr_buffer_printf(line, ",\"values_of\":%" PRIu64, header->values_of);
     tsr_buffer_text(line, ",\"data\":{");
     for (size_t i = 0; i < header->data_count; i++) {
         if (i) tsr_buffer_text(line, ",");
@@ -158,7 +158,7 @@ tsr_result tsr_recorder_append(tsr_ctx *ctx, tsr_recorder *recorder, uint64_t st
     tsr_hasher hasher = chain_begin(&recorder->chain, step);
     char sums_hex[TSR_SUMS_HEX + 1];
     tsr_sums sums;
-    tsr_buffer_printf(line, "{\"step\":%llu,\"digests\":[", (unsigned long long)step);
+    tsr_buffer_printf(line, "{\"step\":%" PRIu64 ",\"digests\":[", step);
     for (size_t i = 0; i < recorder->tensor_count; i++) {
         tsr_digest digest = digest_tensor(&recorder->tensors[i]);
         tsr_hasher_update(&hasher, digest.bytes, sizeof digest.bytes);
@@ -204,8 +204,9 @@ tsr_result tsr_recorder_create(tsr_ctx *ctx, const char *path, const tsr_record_
                                .values_of = header->values_of};
     if (header->has_values && header->values_of < header->step)
         FAIL_GOTO(ctx, result, TSR_USAGE,
-                  "the log '%s' begins with step %llu; the values of step %llu are requested", path,
-                  (unsigned long long)header->step, (unsigned long long)header->values_of);
+                  "the log '%s' begins with step %" PRIu64 "; the values of step %" PRIu64
+                  " are requested",
+                  path, header->step, header->values_of);
     if (!recorder->path) FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory for the path '%s'", path);
     recorder->fd = io->open(io->self, TSR_IO_CWD, path, O_WRONLY | O_CREAT | O_EXCL, 0666);
     if (recorder->fd == -EEXIST)
@@ -238,8 +239,8 @@ tsr_result tsr_recorder_close(tsr_ctx *ctx, tsr_recorder *recorder) {
                            recorder->path);
     if (recorder->has_values && recorder->step < recorder->values_of)
         tsr_log(ctx, TSR_LOG_WARNING,
-                "the log '%s' ends with step %llu; it has no values of step %llu", recorder->path,
-                (unsigned long long)recorder->step, (unsigned long long)recorder->values_of);
+                "the log '%s' ends with step %" PRIu64 "; it has no values of step %" PRIu64,
+                recorder->path, recorder->step, recorder->values_of);
     recorder_free(io, recorder);
     return result;
 }
@@ -322,10 +323,9 @@ static tsr_result read_rows(tsr_ctx *ctx, tsr_record_header *header, const cJSON
     TRY(ctx, tsr_json_get_u64(ctx, root, "epoch_base_sample", options, &header->epoch_base_sample));
     if (!header->rows || header->epoch_base > INT64_MAX / header->rows)
         FAIL(ctx, options->code,
-             "%s: rows is %llu and epoch_base is %llu; expected at least 1 row, and less than 2^63 "
-             "samples up to epoch_base",
-             options->subject, (unsigned long long)header->rows,
-             (unsigned long long)header->epoch_base);
+             "%s: rows is %" PRIu64 " and epoch_base is %" PRIu64
+             "; expected at least 1 row, and less than 2^63 samples up to epoch_base",
+             options->subject, header->rows, header->epoch_base);
     return TSR_SUCCESS;
 }
 
@@ -377,8 +377,8 @@ static tsr_result read_header_fields(tsr_ctx *ctx, tsr_replay *replay, const cJS
         FAIL(ctx, TSR_MEMORY, "%s: no memory", options->subject);
     TRY(ctx, tsr_json_get_u64(ctx, root, "seed", options, &header->seed));
     if (header->seed > UINT32_MAX)
-        FAIL(ctx, options->code, "%s: seed is %llu; expected at most %u", options->subject,
-             (unsigned long long)header->seed, UINT32_MAX);
+        FAIL(ctx, options->code, "%s: seed is %" PRIu64 "; expected at most %u", options->subject,
+             header->seed, UINT32_MAX);
     TRY(ctx, tsr_json_get_u64(ctx, root, "step", options, &header->step));
     TRY(ctx, tsr_json_get_u64(ctx, root, "generation", options, &header->generation));
     TRY(ctx, tsr_json_get_u64(ctx, root, "epoch", options, &header->epoch));
@@ -473,8 +473,8 @@ static tsr_result read_step_fields(tsr_ctx *ctx, tsr_replay *replay, const cJSON
     uint64_t expected = replay->header.step + replay->step_count;
     TRY(ctx, tsr_json_get_u64(ctx, root, "step", options, &step.step));
     if (step.step != expected)
-        FAIL(ctx, options->code, "%s: step is %llu; expected %llu", options->subject,
-             (unsigned long long)step.step, (unsigned long long)expected);
+        FAIL(ctx, options->code, "%s: step is %" PRIu64 "; expected %" PRIu64, options->subject,
+             step.step, expected);
     TRY(ctx, tsr_json_get_array(ctx, root, "digests", options, &array, &count));
     if (count != replay->tensor_count)
         FAIL(ctx, options->code, "%s: %zu digest%s; expected %zu, one per tensor", options->subject,
@@ -580,7 +580,7 @@ static bool find_first(const replay_step *recorded, size_t index, const tsr_tens
 static tsr_result refuse(tsr_ctx *ctx, const replay_step *recorded, size_t index,
                          const tsr_tensor *tensor, const tsr_digest *digest, const char *location) {
     const char *comma = location ? "; " : "";
-    unsigned long long step = recorded->step;
+    uint64_t step = recorded->step;
     char got[TSR_DIGEST_HEX + 1], expected[TSR_DIGEST_HEX + 1];
     tsr_difference where;
     bool found = find_first(recorded, index, tensor, &where) ||
@@ -588,18 +588,18 @@ static tsr_result refuse(tsr_ctx *ctx, const replay_step *recorded, size_t index
     tsr_digest_format(digest, got);
     tsr_digest_format(&recorded->digests[index], expected);
     if (!found)
-        FAIL(ctx, TSR_DIVERGED, "step %llu, tensor '%s': recorded %.16s, replayed %.16s%s%s", step,
-             tensor->name, expected, got, comma, location ? location : "");
+        FAIL(ctx, TSR_DIVERGED, "step %" PRIu64 ", tensor '%s': recorded %.16s, replayed %.16s%s%s",
+             step, tensor->name, expected, got, comma, location ? location : "");
     if (where.first == where.last)
         FAIL(ctx, TSR_DIVERGED,
-             "step %llu, tensor '%s', element %llu: recorded %.9g, replayed %.9g%s%s", step,
-             tensor->name, (unsigned long long)where.first, where.was, where.is, comma,
-             location ? location : "");
+             "step %" PRIu64 ", tensor '%s', element %" PRIu64 ": recorded %.9g, replayed %.9g%s%s",
+             step, tensor->name, where.first, where.was, where.is, comma, location ? location : "");
     FAIL(ctx, TSR_DIVERGED,
-         "step %llu, tensor '%s', several of elements %llu to %llu: recorded %.16s, replayed "
-         "%.16s%s%s; a log with the values of step %llu tells which is the first",
-         step, tensor->name, (unsigned long long)where.first, (unsigned long long)where.last,
-         expected, got, comma, location ? location : "", step);
+         "step %" PRIu64 ", tensor '%s', several of elements %" PRIu64 " to %" PRIu64
+         ": recorded %.16s, replayed %.16s%s%s; a log with the values of step %" PRIu64
+         " tells which is the first",
+         step, tensor->name, where.first, where.last, expected, got, comma,
+         location ? location : "", step);
 }
 
 /* Older logs do not track sums computed by collectives: evidence.h. */
@@ -613,9 +613,9 @@ static bool may_be_missing(const char *name) {
 tsr_result tsr_replay_check(tsr_ctx *ctx, tsr_replay *replay, uint64_t step,
                             const tsr_tensor *tensors, size_t tensor_count) {
     if (step < replay->header.step || step - replay->header.step >= replay->step_count)
-        FAIL(ctx, TSR_DATA, "log '%s' has no step %llu; it contains steps %llu to %llu",
-             replay->path, (unsigned long long)step, (unsigned long long)replay->header.step,
-             (unsigned long long)tsr_replay_get_last_step(replay));
+        FAIL(ctx, TSR_DATA,
+             "log '%s' has no step %" PRIu64 "; it contains steps %" PRIu64 " to %" PRIu64,
+             replay->path, step, replay->header.step, tsr_replay_get_last_step(replay));
     const char *const *locations = replay->locations;
     if (replay->is_first_version && tensor_count > replay->tensor_count) {
         if (locations) locations += tensor_count - replay->tensor_count;

@@ -9,6 +9,7 @@
 #include "runtime/base/plural.h"
 #include "runtime/commit/mutants.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -280,7 +281,8 @@ static void lay_out(tsr_manifest *manifest, const tsr_division *division) {
     for (uint32_t i = 0; i < manifest->tensor_count; i++) {
         const tsr_tensor_row *row = &manifest->tensors[i];
         uint64_t element = tsr_dtype_size(row->dtype), count = 0, part;
-        TSR_ASSERT(tsr_shape_count(&row->shape, &count));
+        bool fits = tsr_shape_count(&row->shape, &count);
+        TSR_ASSERT(fits);
         for (uint64_t first = 0; first < count; first += part, index++) {
             bool full;
             part = TSR_HASH_CHUNK_BYTES / element;
@@ -324,7 +326,8 @@ tsr_result tsr_manifest_plan(tsr_ctx *ctx, tsr_arena *arena, const tsr_tensor *t
     if (!manifest.tensors || !manifest.chunks) FAIL(ctx, TSR_MEMORY, "no memory for a manifest");
     for (size_t i = 0; i < tensor_count; i++) {
         uint64_t size = 0;
-        TSR_ASSERT(tsr_shape_size(&sorted[i]->shape, sorted[i]->dtype, &size));
+        bool fits = tsr_shape_size(&sorted[i]->shape, sorted[i]->dtype, &size);
+        TSR_ASSERT(fits);
         manifest.tensors[i] = (tsr_tensor_row){.name = tsr_arena_strdup(arena, sorted[i]->name),
                                                .dtype = sorted[i]->dtype,
                                                .chunk_count = (uint32_t)chunks_of(size),
@@ -573,8 +576,9 @@ static tsr_result take_token(tsr_ctx *ctx, const char *subject, cursor *in, tsr_
     if (version > 2) take_hyperparameters(in, list_bytes, arena, &token->identity);
     take_bytes(in, TSR_DIGEST_BYTES);
     if (in->failed || size != (size_t)(in->at - begin) || size > TSR_TOKEN_BYTES_MAX)
-        DAMAGED(ctx, subject, "the size of its token differs from the %llu byte%s that it states",
-                (unsigned long long)size, TSR_PLURAL(size));
+        DAMAGED(ctx, subject,
+                "the size of its token differs from the %" PRIu64 " byte%s that it states", size,
+                TSR_PLURAL(size));
     if (lengths[3])
         DAMAGED(ctx, subject, "its token is signed; expected no signature in versions 1 to 3");
     if (in->no_memory) FAIL(ctx, TSR_MEMORY, "no memory for %s", subject);
@@ -617,8 +621,8 @@ static tsr_result take_tensors(tsr_ctx *ctx, const char *subject, cursor *in, ts
         chunks += row->chunk_count;
     }
     if (chunks != manifest->chunk_count)
-        DAMAGED(ctx, subject, "its tensors have %llu chunk%s; it states %u",
-                (unsigned long long)chunks, TSR_PLURAL(chunks), manifest->chunk_count);
+        DAMAGED(ctx, subject, "its tensors have %" PRIu64 " chunk%s; it states %u", chunks,
+                TSR_PLURAL(chunks), manifest->chunk_count);
     return TSR_SUCCESS;
 }
 
@@ -631,7 +635,8 @@ static tsr_result take_chunks(tsr_ctx *ctx, const char *subject, cursor *in,
     for (uint32_t i = 0; i < manifest->tensor_count; i++) {
         const tsr_tensor_row *row = &manifest->tensors[i];
         uint64_t element = tsr_dtype_size(row->dtype), total = 0, first = 0;
-        TSR_ASSERT(tsr_shape_count(&row->shape, &total));
+        bool fits = tsr_shape_count(&row->shape, &total);
+        TSR_ASSERT(fits);
         for (uint32_t k = 0; k < row->chunk_count; k++, chunk++) {
             uint64_t part = TSR_HASH_CHUNK_BYTES / element;
             if (part > total - first) part = total - first;
@@ -692,10 +697,9 @@ static tsr_result take_map(tsr_ctx *ctx, const char *subject, cursor *in, tsr_ar
     for (uint32_t i = 0; i < manifest->segment_count; i++) {
         manifest->segment_sizes[i] = take_number(in, 8);
         if (!manifest->segment_sizes[i] || manifest->segment_sizes[i] > TSR_SEGMENT_BYTES_MAX)
-            DAMAGED(ctx, subject, "segment %u has %llu byte%s; expected 1 … %llu", i,
-                    (unsigned long long)manifest->segment_sizes[i],
-                    TSR_PLURAL(manifest->segment_sizes[i]),
-                    (unsigned long long)TSR_SEGMENT_BYTES_MAX);
+            DAMAGED(ctx, subject, "segment %u has %" PRIu64 " byte%s; expected 1 … %" PRIu64, i,
+                    manifest->segment_sizes[i], TSR_PLURAL(manifest->segment_sizes[i]),
+                    TSR_SEGMENT_BYTES_MAX);
     }
     TRY(ctx, take_tensors(ctx, subject, in, arena, manifest));
     return take_chunks(ctx, subject, in, manifest);
@@ -724,13 +728,14 @@ tsr_result tsr_manifest_decode(tsr_ctx *ctx, const char *subject, const void *by
     cursor version = {begin + sizeof token_magic, in.end, false, false};
     uint64_t number = take_number(&version, 4);
     if (number < 1 || number > TSR_MANIFEST_VERSION)
-        FAIL(ctx, TSR_VERSION, "%s has format version %llu; this Tessera reads versions 1 to %d",
-             subject, (unsigned long long)number, TSR_MANIFEST_VERSION);
+        FAIL(ctx, TSR_VERSION,
+             "%s has format version %" PRIu64 "; this Tessera reads versions 1 to %d", subject,
+             number, TSR_MANIFEST_VERSION);
     TRY(ctx, take_token(ctx, subject, &in, arena, &manifest.token));
     TRY(ctx, take_map(ctx, subject, &in, arena, &manifest));
     if (in.at != in.end)
         DAMAGED(ctx, subject, "%zu byte%s follow its map", (size_t)(in.end - in.at),
-                TSR_PLURAL((in.end - in.at)));
+                TSR_PLURAL(in.end - in.at));
     uint8_t *again = tsr_arena_alloc(arena, tsr_manifest_size(&manifest), 1, 16);
     if (!again) FAIL(ctx, TSR_MEMORY, "no memory for %s", subject);
     TSR_ASSERT(tsr_manifest_size(&manifest) == size_bytes);

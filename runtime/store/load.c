@@ -14,7 +14,8 @@
 
 uint64_t tsr_row_bytes(const tsr_tensor_row *row) {
     uint64_t size = 0;
-    TSR_ASSERT(tsr_shape_size(&row->shape, row->dtype, &size));
+    bool fits = tsr_shape_size(&row->shape, row->dtype, &size);
+    TSR_ASSERT(fits);
     return size;
 }
 

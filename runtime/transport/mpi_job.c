@@ -9,6 +9,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/plural.h"
 
+#include <inttypes.h>
 #include <mpi.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -98,18 +99,17 @@ static tsr_result check_head(tsr_ctx *ctx, const mpi *m, uint32_t from, const he
     const char *region = m->base.region ? m->base.region : "run";
     if (theirs->operation != mine->operation || theirs->number != mine->number)
         FAIL(ctx, TSR_RANK,
-             "ranks do different things at once: rank %u does %s %llu of region '%s' (step %llu), "
-             "rank %u %s %llu (step %llu)",
-             m->base.rank, tsr_operation_name((tsr_operation)mine->operation),
-             (unsigned long long)mine->number, region, (unsigned long long)mine->step, from,
-             tsr_operation_name((tsr_operation)theirs->operation),
-             (unsigned long long)theirs->number, (unsigned long long)theirs->step);
+             "ranks do different things at once: rank %u does %s %" PRIu64
+             " of region '%s' (step %" PRIu64 "), rank %u %s %" PRIu64 " (step %" PRIu64 ")",
+             m->base.rank, tsr_operation_name((tsr_operation)mine->operation), mine->number, region,
+             mine->step, from, tsr_operation_name((tsr_operation)theirs->operation), theirs->number,
+             theirs->step);
     if (theirs->total_bytes != segment->size_bytes)
         FAIL(ctx, TSR_RANK,
-             "%s %llu of region '%s': rank %u sends %llu byte%s, rank %u expects %zu",
-             tsr_operation_name((tsr_operation)mine->operation), (unsigned long long)mine->number,
-             region, from, (unsigned long long)theirs->total_bytes, TSR_PLURAL(theirs->total_bytes),
-             m->base.rank, segment->size_bytes);
+             "%s %" PRIu64 " of region '%s': rank %u sends %" PRIu64 " byte%s, rank %u expects %zu",
+             tsr_operation_name((tsr_operation)mine->operation), mine->number, region, from,
+             theirs->total_bytes, TSR_PLURAL(theirs->total_bytes), m->base.rank,
+             segment->size_bytes);
     return TSR_SUCCESS;
 }
 
@@ -171,10 +171,10 @@ static tsr_result fail_deadline(tsr_ctx *ctx, const mpi *m, const head *about) {
     uint32_t rank = 0;
     while (!m->flows[rank].sending && !m->flows[rank].receiving) rank++;
     FAIL(ctx, TSR_RANK,
-         "rank %u hangs: it did not come to %s %llu of region '%s' at step %llu within %.1f s",
-         rank, tsr_operation_name((tsr_operation)about->operation),
-         (unsigned long long)about->number, m->base.region ? m->base.region : "run",
-         (unsigned long long)about->step, (double)m->base.deadline_ns * 1e-9);
+         "rank %u hangs: it did not come to %s %" PRIu64 " of region '%s' at step %" PRIu64
+         " within %.1f s",
+         rank, tsr_operation_name((tsr_operation)about->operation), about->number,
+         m->base.region ? m->base.region : "run", about->step, (double)m->base.deadline_ns * 1e-9);
 }
 
 /* Called when nothing has changed for some time. */

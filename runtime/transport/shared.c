@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,9 +63,9 @@ tsr_result tsr_shared_create(tsr_ctx *ctx, const tsr_shared_options *options, in
         FAIL(ctx, TSR_USAGE, "%u rank%s asked for; 1 to %d are supported", options->rank_count,
              TSR_PLURAL(options->rank_count), TSR_TRANSPORT_RANKS_MAX);
     if (!find_layout(options->rank_count, options->heap_bytes, &l))
-        FAIL(ctx, TSR_MEMORY, "%u rank%s of %llu byte%s each exceed the address space",
-             options->rank_count, TSR_PLURAL(options->rank_count),
-             (unsigned long long)options->heap_bytes, TSR_PLURAL(options->heap_bytes));
+        FAIL(ctx, TSR_MEMORY, "%u rank%s of %" PRIu64 " byte%s each exceed the address space",
+             options->rank_count, TSR_PLURAL(options->rank_count), options->heap_bytes,
+             TSR_PLURAL(options->heap_bytes));
     int fd = memfd_create("tessera-ranks", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0) FAIL_ERRNO(ctx, TSR_MEMORY, errno, "cannot create memory for ranks to share");
     shared_head head = {.magic = TSR_SHARED_MAGIC,
@@ -80,8 +81,8 @@ tsr_result tsr_shared_create(tsr_ctx *ctx, const tsr_shared_options *options, in
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
         int code = errno;
         close(fd);
-        FAIL_ERRNO(ctx, TSR_MEMORY, code, "cannot take %llu byte%s for %u rank%s to share",
-                   (unsigned long long)l.total, TSR_PLURAL(l.total), options->rank_count,
+        FAIL_ERRNO(ctx, TSR_MEMORY, code, "cannot take %" PRIu64 " byte%s for %u rank%s to share",
+                   l.total, TSR_PLURAL(l.total), options->rank_count,
                    TSR_PLURAL(options->rank_count));
     }
     *out_fd = fd;
@@ -155,15 +156,17 @@ static tsr_result use_layout(tsr_ctx *ctx, shared_end *s) {
     const shared_head *head = s->head;
     layout l;
     if (head->magic != TSR_SHARED_MAGIC)
-        FAIL(ctx, TSR_CORRUPT, "memory that ranks share begins with %016llx, not %016llx",
-             (unsigned long long)head->magic, (unsigned long long)TSR_SHARED_MAGIC);
+        FAIL(ctx, TSR_CORRUPT,
+             "memory that ranks share begins with %016" PRIx64 ", not %016" PRIx64, head->magic,
+             TSR_SHARED_MAGIC);
     if (head->rank_count == 0 || head->rank_count > TSR_TRANSPORT_RANKS_MAX ||
         !find_layout(head->rank_count, head->heap_bytes, &l) || l.slot_bytes != head->slot_bytes ||
         l.board_bytes != head->board_bytes || l.total != head->total_bytes ||
         l.total != s->memory_bytes)
-        FAIL(ctx, TSR_CORRUPT, "memory that ranks share has %zu byte%s, %u rank%s' heaps of %llu",
+        FAIL(ctx, TSR_CORRUPT,
+             "memory that ranks share has %zu byte%s, %u rank%s' heaps of %" PRIu64,
              s->memory_bytes, TSR_PLURAL(s->memory_bytes), head->rank_count,
-             TSR_PLURAL(head->rank_count), (unsigned long long)head->heap_bytes);
+             TSR_PLURAL(head->rank_count), head->heap_bytes);
     s->base.rank_count = head->rank_count;
     s->base.meeting_bytes = l.board_bytes - sizeof(shared_board);
     s->seats = (shared_seat *)(s->memory + l.seats);

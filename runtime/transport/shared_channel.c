@@ -9,6 +9,7 @@
 #include "runtime/base/plural.h"
 #include "runtime/transport/shared_end.h"
 
+#include <inttypes.h>
 #include <string.h>
 #include <sys/types.h>
 #include <sys/uio.h>
@@ -154,8 +155,9 @@ static tsr_result check_extent(tsr_ctx *ctx, const shared_end *s, uint32_t from,
                 (stride == 0 || (rows - 1) <= (s->memory_bytes - extent) / stride);
     extent += (rows - 1) * stride;
     if (!fits || offset > s->memory_bytes || extent > s->memory_bytes - offset)
-        FAIL(ctx, TSR_RANK, "rank %u posted bytes %llu to %llu of a shared memory of %zu", from,
-             (unsigned long long)offset, (unsigned long long)(offset + extent), s->memory_bytes);
+        FAIL(ctx, TSR_RANK,
+             "rank %u posted bytes %" PRIu64 " to %" PRIu64 " of a shared memory of %zu", from,
+             offset, offset + extent, s->memory_bytes);
     return TSR_SUCCESS;
 }
 

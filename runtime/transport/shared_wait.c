@@ -12,6 +12,7 @@
 
 #include <fcntl.h>
 #include <immintrin.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <sched.h>
@@ -31,7 +32,7 @@ static_assert((int)TSR_OPERATION_COUNT <= METHOD_BIT, "an operation has seven bi
 typedef struct position {
     tsr_operation operation;
     shared_method method;
-    unsigned long long number, step;
+    uint64_t number, step;
     char region[TSR_TRANSPORT_REGION_MAX + 1];
 } position;
 
@@ -87,8 +88,8 @@ tsr_result tsr_shared_begin(tsr_ctx *ctx, shared_end *s, tsr_operation operation
 void tsr_shared_describe_seat(const shared_end *s, uint32_t rank, char *out_text,
                               size_t size_bytes) {
     position there = position_of(s, rank);
-    snprintf(out_text, size_bytes, "in region '%s' at step %llu, after %s %llu", there.region,
-             there.step, tsr_operation_name(there.operation), there.number);
+    snprintf(out_text, size_bytes, "in region '%s' at step %" PRIu64 ", after %s %" PRIu64,
+             there.region, there.step, tsr_operation_name(there.operation), there.number);
 }
 
 /* ---- possible failures ---- */
@@ -114,8 +115,9 @@ static tsr_result scan_for_dead(tsr_ctx *ctx, shared_end *s) {
         char there[TSR_TRANSPORT_REGION_MAX + 128];
         tsr_shared_describe_seat(s, rank, there, sizeof there);
         position here = position_of(s, s->base.rank);
-        FAIL(ctx, TSR_RANK, "rank %u %s %s; rank %u waits for it in %s %llu of '%s', step %llu",
-             rank, left ? "left" : "died", there, s->base.rank, tsr_operation_name(here.operation),
+        FAIL(ctx, TSR_RANK,
+             "rank %u %s %s; rank %u waits for it in %s %" PRIu64 " of '%s', step %" PRIu64, rank,
+             left ? "left" : "died", there, s->base.rank, tsr_operation_name(here.operation),
              here.number, here.region, here.step);
     }
     return TSR_SUCCESS;
@@ -130,8 +132,8 @@ static tsr_result fail_deadline(tsr_ctx *ctx, shared_end *s) {
                  (double)s->base.deadline_ns * 1e-9);
         position there = position_of(s, rank);
         FAIL(ctx, TSR_RANK,
-             "rank %u hangs: it did not come to %s %llu of region '%s' at step %llu within %.1f s; "
-             "its last was %s %llu of '%s' at step %llu",
+             "rank %u hangs: it did not come to %s %" PRIu64 " of region '%s' at step %" PRIu64
+             " within %.1f s; its last was %s %" PRIu64 " of '%s' at step %" PRIu64,
              rank, tsr_operation_name(here.operation), here.number, here.region, here.step,
              (double)s->base.deadline_ns * 1e-9, tsr_operation_name(there.operation), there.number,
              there.region, there.step);
@@ -139,13 +141,12 @@ static tsr_result fail_deadline(tsr_ctx *ctx, shared_end *s) {
     return TSR_SUCCESS;
 }
 
-static tsr_result fail_different(tsr_ctx *ctx, const shared_end *s, uint32_t rank,
-                                 unsigned long long mine, tsr_operation operation,
-                                 unsigned long long number) {
+static tsr_result fail_different(tsr_ctx *ctx, const shared_end *s, uint32_t rank, uint64_t mine,
+                                 tsr_operation operation, uint64_t number) {
     position here = position_of(s, s->base.rank), there = position_of(s, rank);
     FAIL(ctx, TSR_RANK,
-         "ranks do different things at once: rank %u does %s %llu of region '%s' (step %llu), "
-         "rank %u %s %llu of '%s' (step %llu)",
+         "ranks do different things at once: rank %u does %s %" PRIu64
+         " of region '%s' (step %" PRIu64 "), rank %u %s %" PRIu64 " of '%s' (step %" PRIu64 ")",
          s->base.rank, tsr_operation_name(here.operation), mine, here.region, here.step, rank,
          tsr_operation_name(operation), number, there.region, there.step);
 }
@@ -159,12 +160,11 @@ tsr_result tsr_shared_compare(tsr_ctx *ctx, const shared_end *s, uint32_t from,
         return TSR_SUCCESS;
     position here = position_of(s, s->base.rank);
     FAIL(ctx, TSR_RANK,
-         "%s %llu of region '%s': rank %u sends %llu byte%s in %llu row%s, rank %u expects %llu "
-         "in %llu",
-         tsr_operation_name(here.operation), here.number, here.region, from,
-         (unsigned long long)theirs->total_bytes, TSR_PLURAL(theirs->total_bytes),
-         (unsigned long long)theirs->row_count, TSR_PLURAL(theirs->row_count), s->base.rank,
-         (unsigned long long)mine->total_bytes, (unsigned long long)mine->row_count);
+         "%s %" PRIu64 " of region '%s': rank %u sends %" PRIu64 " byte%s in %" PRIu64
+         " row%s, rank %u expects %" PRIu64 " in %" PRIu64,
+         tsr_operation_name(here.operation), here.number, here.region, from, theirs->total_bytes,
+         TSR_PLURAL(theirs->total_bytes), theirs->row_count, TSR_PLURAL(theirs->row_count),
+         s->base.rank, mine->total_bytes, mine->row_count);
 }
 
 /* Returns true if that rank is in an operation in which this one never meets it. A meeting waits
@@ -192,8 +192,8 @@ static tsr_result scan_for_elsewhere(tsr_ctx *ctx, shared_end *s, shared_wait *w
         if (there.operation != here.operation)
             return fail_different(ctx, s, rank, here.number, there.operation, there.number);
         FAIL(ctx, TSR_RANK,
-             "%s %llu of region '%s': ranks %u and %u have different sizes; to one they are all "
-             "at most %zu byte%s",
+             "%s %" PRIu64 " of region '%s': ranks %u and %u have different sizes; to one they are "
+             "all at most %zu byte%s",
              tsr_operation_name(here.operation), here.number, here.region, s->base.rank, rank,
              s->base.meeting_bytes, TSR_PLURAL(s->base.meeting_bytes));
     }

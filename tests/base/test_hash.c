@@ -9,6 +9,7 @@
 #include "tests/base/random.h"
 
 #include <criterion/criterion.h>
+#include <inttypes.h>
 #include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,7 +111,7 @@ Test(hash, tree_does_not_depend_on_the_pieces) {
             tsr_tree_hasher_update(&hasher, bytes + at, part);
         }
         tsr_digest got = tsr_tree_hasher_finish(&hasher);
-        cr_assert(tsr_digest_equal(&got, &want), "seed %llu", (unsigned long long)seed);
+        cr_assert(tsr_digest_equal(&got, &want), "seed %" PRIu64, seed);
     }
     free(bytes);
 }

@@ -3,6 +3,7 @@
 
 #include "bundle/bundle.h"
 
+#include <inttypes.h>
 #include <string.h>
 #include <zstd.h>
 
@@ -142,9 +143,9 @@ void kit_name(kit *k, const kit *other) {
     k->find = "}}],";
     k->replace = tsr_arena_printf(&k->arena,
                                   "}},{\"mediaType\":\"" TSR_MEDIA_MANIFEST
-                                  "\",\"digest\":\"sha256:%s\",\"size\":%llu,"
-                                  "\"annotations\":{\"" TSR_KEY_TARGET "\":\"%s\"}}],",
-                                  hex, (tsr_ull)other->manifest.size_bytes, other->target);
+                                  "\",\"digest\":\"sha256:%s\",\"size\":%" PRIu64
+                                  ",\"annotations\":{\"" TSR_KEY_TARGET "\":\"%s\"}}],",
+                                  hex, other->manifest.size_bytes, other->target);
 }
 
 void kit_merge(kit *k, const kit *other) {

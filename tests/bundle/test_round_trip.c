@@ -10,6 +10,7 @@
 #include <archive.h>
 #include <archive_entry.h>
 #include <criterion/criterion.h>
+#include <inttypes.h>
 #include <locale.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,8 +156,7 @@ Test(round_trip, libarchive_reads_every_member) {
             cr_assert_eq(strncmp(name, TSR_BLOB_FOLDER, sizeof TSR_BLOB_FOLDER - 1), 0);
             cr_assert_str_eq(name + sizeof TSR_BLOB_FOLDER - 1, hex);
         }
-        if (size >= 65536)
-            cr_assert_eq(offset % 65536, 0, "member %u at %lld", count, (long long)offset);
+        if (size >= 65536) cr_assert_eq(offset % 65536, 0, "member %u at %" PRId64, count, offset);
         aligned += size >= 65536;
         free(bytes);
     }

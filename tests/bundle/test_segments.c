@@ -9,6 +9,7 @@
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -219,8 +220,8 @@ Test(segments, many_chunks_go_elsewhere) {
             const size_t wrong = (size_t)DAMAGED * TSR_HASH_CHUNK_BYTES;
             char text[64];
             cr_assert_eq(result.code, TSR_CORRUPT);
-            snprintf(text, sizeof text, "digest of the chunk at offset %llu ",
-                     (unsigned long long)(layer.offset_bytes + wrong));
+            snprintf(text, sizeof text, "digest of the chunk at offset %" PRIu64 " ",
+                     layer.offset_bytes + wrong);
             cr_assert_not_null(strstr(ctx.error.text, text), "%s", ctx.error.text);
             for (size_t i = 0; i < TSR_HASH_CHUNK_BYTES; i++)
                 cr_assert_eq((unsigned char)buffer[wrong + i], 0xee);

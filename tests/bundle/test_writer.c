@@ -7,6 +7,7 @@
 #include "tests/bundle/sample.h"
 
 #include <criterion/criterion.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +31,7 @@ static tsr_result fill(tsr_ctx *ctx, void *user, uint64_t offset, void *bytes, s
     pthread_mutex_unlock(&f->lock);
     cr_assert(offset <= f->size_bytes && size <= f->size_bytes - offset);
     if (offset + size > f->fail_from)
-        FAIL(ctx, TSR_DATA, "the source fails at %llu", (unsigned long long)f->fail_from);
+        FAIL(ctx, TSR_DATA, "the source fails at %" PRIu64, f->fail_from);
     memcpy(bytes, f->bytes + offset, size);
     return TSR_SUCCESS;
 }
@@ -136,7 +137,7 @@ Test(writer, a_failing_source_leaves_nothing, .fini = release) {
         tsr_ctx ctx = {0};
         char expected[64];
         a.fail_from = from;
-        snprintf(expected, sizeof expected, "the source fails at %llu", (unsigned long long)from);
+        snprintf(expected, sizeof expected, "the source fails at %" PRIu64, from);
         cr_assert_eq(write_blobs(&ctx, sample_path("failed.tsb"), &blob, 1).code, TSR_DATA);
         cr_assert_str_eq(ctx.error.text, expected);
         cr_assert_neq(access(sample_path("failed.tsb"), F_OK), 0);
@@ -181,11 +182,11 @@ static tsr_result fill_sparse(tsr_ctx *ctx, void *user, uint64_t offset, void *b
  * minus the memory that is mapped from files. */
 static uint64_t read_status(const char *key) {
     char line[256];
-    unsigned long long kib = 0;
+    uint64_t kib = 0;
     FILE *file = fopen("/proc/self/status", "re");
     cr_assert_not_null(file);
     while (fgets(line, sizeof line, file))
-        if (strncmp(line, key, strlen(key)) == 0) sscanf(line + strlen(key), "%llu", &kib);
+        if (strncmp(line, key, strlen(key)) == 0) sscanf(line + strlen(key), "%" SCNu64, &kib);
     fclose(file);
     return kib * 1024;
 }
@@ -221,5 +222,5 @@ Test(writer, gigabytes_in_64_megabytes, .timeout = 600) {
     cr_assert_eq(word, seeds[1] + (UINT64_C(64) << 20));
     tsr_bundle_close(&ctx, bundle);
     cr_assert_leq(read_status("VmHWM:") - read_status("RssFile:"), UINT64_C(64) << 20,
-                  "%llu bytes of memory were taken", (unsigned long long)read_status("VmHWM:"));
+                  "%" PRIu64 " bytes of memory were taken", read_status("VmHWM:"));
 }

@@ -8,6 +8,7 @@
  */
 #include "tests/fuzz/fuzz.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,9 +22,8 @@ size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t size_bytes, size_t size_ma
 
 static void report(void) {
     if (!executions) return;
-    fprintf(stderr, "fuzz: %s: %llu executions, %.1f %% passed the header checks\n",
-            fuzz_the_target.name, (unsigned long long)executions,
-            100.0 * (double)passed / (double)executions);
+    fprintf(stderr, "fuzz: %s: %" PRIu64 " executions, %.1f %% passed the header checks\n",
+            fuzz_the_target.name, executions, 100.0 * (double)passed / (double)executions);
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv) {

@@ -6,6 +6,7 @@
 #include "runtime/base/array.h"
 #include "tests/fuzz/fuzz.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -189,7 +190,7 @@ static void change_number(text *t, uint32_t *state) {
     if (size >= sizeof piece) return;
     memcpy(piece, t->bytes + value.begin, size);
     piece[size] = 0;
-    unsigned long long number = strtoull(piece, NULL, 10);
+    uint64_t number = strtoull(piece, NULL, 10);
     switch (fuzz_random(state) % 5) {
     case 0:
         number++;
@@ -207,7 +208,7 @@ static void change_number(text *t, uint32_t *state) {
         number = (number << 32 & (1ull << 53) - 1) + fuzz_random(state) % 8;
         break;
     }
-    int length = snprintf(piece, sizeof piece, "%llu", number);
+    int length = snprintf(piece, sizeof piece, "%" PRIu64, number);
     replace(t, value, piece, (size_t)length);
 }
 

@@ -5,6 +5,7 @@
 #include "tests/loader/digits.h"
 
 #include <criterion/criterion.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -141,8 +142,8 @@ Test(bake, every_failing_operation_leaves_nothing) {
         size_t left = digits_count_files(d.folder);
         /* The new bundle remains only if the failure came after the rename; no other name ever
          * does. */
-        cr_assert(left == 1 || (left == 2 && remove(out) == 0), "operation %llu: %zu files",
-                  (unsigned long long)digits_fail_at, left);
+        cr_assert(left == 1 || (left == 2 && remove(out) == 0), "operation %" PRIu64 ": %zu files",
+                  digits_fail_at, left);
     }
     cr_assert_gt(failed, 10);
 }

@@ -7,6 +7,7 @@
 #include "tests/loader/digits.h"
 
 #include <criterion/criterion.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -163,8 +164,7 @@ Test(call, every_failing_operation_leaves_nothing) {
          * written. A failure after the rename is reported, but the file exists. */
         if (!result.code && digits_operations <= digits_fail_at) break;
         if (access(output.path, F_OK) == 0) unlink(output.path);
-        cr_assert_eq(digits_count_files(d.folder), 0, "operation %llu",
-                     (unsigned long long)digits_fail_at);
+        cr_assert_eq(digits_count_files(d.folder), 0, "operation %" PRIu64, digits_fail_at);
         if (result.code) cr_assert_eq(result.code, TSR_IO, "%s", ctx.error.text);
     }
     cr_assert_gt(failed, 5);

@@ -6,6 +6,7 @@
 #include "tests/loader/digits.h"
 
 #include <criterion/criterion.h>
+#include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -134,7 +135,7 @@ Test(model, every_failing_operation_is_an_error_that_leaves_nothing) {
         digits_operations = 0;
         tsr_result result = tsr_model_open(&ctx, digits_bundle_path(), NULL, &model);
         if (!result.code) break;
-        cr_assert_eq(result.code, TSR_IO, "operation %llu: %s", (unsigned long long)digits_fail_at,
+        cr_assert_eq(result.code, TSR_IO, "operation %" PRIu64 ": %s", digits_fail_at,
                      ctx.error.text);
         cr_assert_null(model);
         cr_assert_eq(digits_count_files("/proc/self/fd"), files);

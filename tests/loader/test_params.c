@@ -6,6 +6,7 @@
 #include "tests/loader/digits.h"
 
 #include <criterion/criterion.h>
+#include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -150,8 +151,7 @@ Test(params, an_export_that_fails_leaves_nothing) {
         digits_operations = 0;
         tsr_result result = tsr_model_export_params(&ctx, d.model, path);
         bool is_there = access(path, F_OK) == 0;
-        cr_assert_eq(digits_count_files(d.folder), is_there, "operation %llu",
-                     (unsigned long long)digits_fail_at);
+        cr_assert_eq(digits_count_files(d.folder), is_there, "operation %" PRIu64, digits_fail_at);
         cr_assert(is_there || result.code == TSR_IO);
         failed += !is_there;
         if (digits_operations <= digits_fail_at) break;

@@ -9,6 +9,7 @@
 #include "tests/loader/digits.h"
 
 #include <criterion/criterion.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -609,7 +610,7 @@ Test(trainer, a_file_operation_that_fails_loses_no_committed_step) {
         cr_assert_leq(tsr_trainer_get_position(trainer)->step, 2);
         if (!result.code) cr_assert_eq(tsr_trainer_get_position(trainer)->step, 2);
         step_to(trainer, 2);
-        cr_assert(equal(hash_of(d.model), whole), "operation %llu", (unsigned long long)fail_at);
+        cr_assert(equal(hash_of(d.model), whole), "operation %" PRIu64, fail_at);
         tsr_trainer_close(&d.ctx, trainer);
         digits_fail_at = fail_at;
     }

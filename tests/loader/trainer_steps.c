@@ -12,6 +12,7 @@
 #include "runtime/device/cuda_driver.h"
 #include "tessera/tessera.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -212,8 +213,7 @@ static tsr_result run(tsr_ctx *ctx, steps *self, int argc, char **argv) {
     TRY(ctx, tsr_model_hash_state(ctx, self->model, &after));
     if (!tsr_digest_equal(&before, &after)) FAIL(ctx, TSR_INTERNAL, "the state differs");
     tsr_digest_format(&after, hex);
-    printf("state %s step %llu\n", hex,
-           (unsigned long long)tsr_trainer_get_position(self->trainer)->step);
+    printf("state %s step %" PRIu64 "\n", hex, tsr_trainer_get_position(self->trainer)->step);
     return TSR_SUCCESS;
 }
 

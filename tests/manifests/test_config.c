@@ -7,6 +7,7 @@
 #include "tests/manifests/random_manifests.h"
 
 #include <criterion/criterion.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -142,9 +143,9 @@ Test(config, random_configs_survive) {
         char *json, *json_again;
         size_t size, size_again;
         cr_assert_eq(tsr_config_encode(&ctx, &config, &arena, &json, &size).code, TSR_OK,
-                     "seed %llu: %s", (unsigned long long)seed, ctx.error.text);
-        cr_assert_eq(decode(&ctx, json, size, &arena, &again).code, TSR_OK, "seed %llu: %s",
-                     (unsigned long long)seed, ctx.error.text);
+                     "seed %" PRIu64 ": %s", seed, ctx.error.text);
+        cr_assert_eq(decode(&ctx, json, size, &arena, &again).code, TSR_OK, "seed %" PRIu64 ": %s",
+                     seed, ctx.error.text);
         cr_assert_str_eq(config.name, again.name);
         cr_assert_eq(config.virtual_ranks, again.virtual_ranks);
         expect_equal_programs(&config, &again);

@@ -6,6 +6,7 @@
 #include "tests/manifests/refused.h"
 
 #include <criterion/criterion.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -190,7 +191,7 @@ Test(program, random_programs_survive) {
         size_t size, size_again;
         cr_assert_eq(tsr_program_encode(&ctx, &program, &arena, &bytes, &size).code, TSR_OK);
         cr_assert_eq(decode_copy(&ctx, bytes, size, &random, &arena, &again).code, TSR_OK,
-                     "seed %llu: %s", (unsigned long long)seed, ctx.error.text);
+                     "seed %" PRIu64 ": %s", seed, ctx.error.text);
         expect_equal(&program, &again);
         cr_assert_eq(tsr_program_encode(&ctx, &again, &arena, &bytes_again, &size_again).code,
                      TSR_OK);

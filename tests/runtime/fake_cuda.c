@@ -9,6 +9,7 @@
 #include "tests/base/sweep.h"
 #include "tests/runtime/toy.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,9 +93,9 @@ __attribute__((constructor)) static void obey(void) {
     static char fail[64];
     const char *text = getenv("FAKE_CUDA_TOLD");
     while (text && *text) {
-        unsigned long long value = 0;
+        uint64_t value = 0;
         char key[16] = "";
-        if (sscanf(text, " %15[a-z]=%llu", key, &value) == 2) {
+        if (sscanf(text, " %15[a-z]=%" SCNu64, key, &value) == 2) {
             if (strcmp(key, "version") == 0) fake.version = (int)value;
             if (strcmp(key, "devices") == 0) fake.device_count = (int)value;
             if (strcmp(key, "free") == 0) fake.free_bytes = (size_t)value;

@@ -9,6 +9,7 @@
 #include "tests/transport/ranks.h"
 
 #include <criterion/criterion.h>
+#include <inttypes.h>
 #include <string.h>
 
 enum { V = 8, N = 21, PART = 3, BLOCK = 2, ROW = V * BLOCK, ROUNDS = 2 };
@@ -152,10 +153,10 @@ static int run_rank(tsr_ctx *ctx, tsr_transport *t, void *user) {
         if (check_values(t, executor)) return 1;
         EXPECT(g.count >= round, "a tensor was written unguarded");
         uint64_t sent = t->sent_bytes - before, planned = planned_bytes(t->rank_count, t->rank);
-        EXPECT(sent == tsr_executor_plan_exchange(executor, 0), "sent %llu bytes, not as planned",
-               (unsigned long long)sent);
-        EXPECT(V % t->rank_count || sent == planned, "sent %llu bytes, not %llu",
-               (unsigned long long)sent, (unsigned long long)planned);
+        EXPECT(sent == tsr_executor_plan_exchange(executor, 0),
+               "sent %" PRIu64 " bytes, not as planned", sent);
+        EXPECT(V % t->rank_count || sent == planned, "sent %" PRIu64 " bytes, not %" PRIu64, sent,
+               planned);
     }
     tsr_executor_destroy(executor);
     tsr_device_close(device);

@@ -3,16 +3,17 @@
 #include "runtime/exec/memory.h"
 
 #include <criterion/criterion.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 
 Test(memory, is_at_most_what_the_system_has_available) {
     char line[256];
-    unsigned long long kib = 0;
+    uint64_t kib = 0;
     FILE *file = fopen("/proc/meminfo", "r");
     cr_assert_not_null(file);
-    while (fgets(line, sizeof line, file)) sscanf(line, "MemTotal: %llu kB", &kib);
+    while (fgets(line, sizeof line, file)) sscanf(line, "MemTotal: %" SCNu64 " kB", &kib);
     fclose(file);
     uint64_t available = tsr_memory_get_available();
     cr_assert_gt(available, 0);

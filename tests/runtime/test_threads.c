@@ -3,6 +3,7 @@
 #include "runtime/threads.h"
 
 #include <criterion/criterion.h>
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,8 +42,7 @@ Test(threads, every_program_runs_once) {
                 tsr_threads_launch(threads, count_kernel, buffers, grids[g], costs[c], &fault);
                 cr_assert_eq(fault.kind, TSR_FAULT_NONE);
                 for (uint64_t i = 0; i < grids[g]; i++)
-                    cr_assert_eq(visits[i], 1, "program %llu of %llu", (unsigned long long)i,
-                                 (unsigned long long)grids[g]);
+                    cr_assert_eq(visits[i], 1, "program %" PRIu64 " of %" PRIu64, i, grids[g]);
                 free(visits);
             }
         tsr_threads_destroy(threads);

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <time.h>
@@ -26,7 +27,7 @@ static void remove_all(bench *b, const char *prefix, uint64_t first, uint64_t la
                        const char *suffix) {
     for (uint64_t i = first; i <= last; i++) {
         char path[64];
-        snprintf(path, sizeof path, "/s/%s%llu%s", prefix, (unsigned long long)i, suffix);
+        snprintf(path, sizeof path, "/s/%s%" PRIu64 "%s", prefix, i, suffix);
         fault_io_remove(b->disk, path);
     }
 }

@@ -12,6 +12,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,10 +43,10 @@ typedef struct where {
 static const char *describe(const where *w) {
     static char text[200];
     snprintf(text, sizeof text,
-             "start '%s', fault %d (errno %d, part %zu%s) at %llu (%s), crash %d, seed %llu",
+             "start '%s', fault %d (errno %d, part %zu%s) at %" PRIu64
+             " (%s), crash %d, seed %" PRIu64,
              w->start, (int)w->plan.kind, w->plan.error, w->plan.part_bytes,
-             w->plan.persistent ? ", persistent" : "", (unsigned long long)w->plan.at, w->operation,
-             w->crash, (unsigned long long)w->seed);
+             w->plan.persistent ? ", persistent" : "", w->plan.at, w->operation, w->crash, w->seed);
     return text;
 }
 
@@ -59,8 +60,8 @@ static void run(fault_io *disk, outcome *out) {
     model_init(m);
     if (!model_open(&ctx, &store, &recovery).code) {
         uint64_t step = recovery.found ? recovery.generation.position.step : 0;
-        cr_assert_geq(step, out->floor, "went back from step %llu to %llu",
-                      (unsigned long long)out->floor, (unsigned long long)step);
+        cr_assert_geq(step, out->floor, "went back from step %" PRIu64 " to %" PRIu64, out->floor,
+                      step);
         out->floor = step; /* it resumes from here */
         if (!tsr_store_reserve(&ctx, store, m->tensors, MODEL_TENSORS).code)
             for (uint64_t i = 1; i <= SAVES; i++) {
@@ -105,15 +106,16 @@ static void check_recovery(fault_io *disk, const outcome *out, unsigned good_min
             result = tsr_store_load(&ctx, store, m->tensors, MODEL_TENSORS);
             cr_assert_eq(result.code, TSR_OK, "%s: %s", describe(w), ctx.error.text);
             steps[i] = recovery.generation.position.step;
-            cr_assert(model_is(m, steps[i]), "%s: not the bytes of step %llu", describe(w),
-                      (unsigned long long)steps[i]);
+            cr_assert(model_is(m, steps[i]), "%s: not the bytes of step %" PRIu64, describe(w),
+                      steps[i]);
         }
         tsr_store_close(&ctx, store);
         /* The generation that a run resumed from is permanent, regardless of the syncs before. */
         fault_io_crash(disk, i ? FAULT_KEEP : FAULT_LOSE, 0);
     }
-    cr_assert_geq(steps[0], out->floor, "%s: step %llu was acknowledged, %llu recovered",
-                  describe(w), (unsigned long long)out->floor, (unsigned long long)steps[0]);
+    cr_assert_geq(steps[0], out->floor,
+                  "%s: step %" PRIu64 " was acknowledged, %" PRIu64 " recovered", describe(w),
+                  out->floor, steps[0]);
     cr_assert_leq(steps[0], out->attempted, "%s", describe(w));
     cr_assert_eq(steps[0], steps[1], "%s: recovered again", describe(w));
     free(m);
@@ -173,7 +175,7 @@ static void every_operation(const start *from, const fault_plan *kind) {
         fault_io_destroy(disk);
         cr_assert_lt(n, 2000, "endless");
     }
-    cr_assert_gt(n, 50, "only %llu operations were tried", (unsigned long long)n);
+    cr_assert_gt(n, 50, "only %" PRIu64 " operations were tried", n);
 }
 
 /* ---- direct I/O ---- */
@@ -329,9 +331,9 @@ Test(store_faults, fenced_writer_never_commits) {
         if (!fired) fault_io_arm(disk, NULL);
         if (fired) {
             taken++;
-            cr_assert_leq(acknowledged, u.step, "at %llu: step %llu acknowledged, %llu recovered",
-                          (unsigned long long)n, (unsigned long long)acknowledged,
-                          (unsigned long long)u.step);
+            cr_assert_leq(acknowledged, u.step,
+                          "at %" PRIu64 ": step %" PRIu64 " acknowledged, %" PRIu64 " recovered", n,
+                          acknowledged, u.step);
             if (acknowledged < 8) cr_assert_gt(status.failed_count, 0);
             cr_assert(!model_save(&ctx, store, m, 9));
             cr_assert(tsr_store_wait(store).fenced);

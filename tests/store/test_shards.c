@@ -14,6 +14,7 @@
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -224,8 +225,8 @@ static tsr_result run(tsr_ctx *ctx, const job *j, tsr_transport *t, report *r) {
         r->read_bytes = faulty.read_bytes;
         adopt_parts(&s, r->found_step);
         if (!state_is(&s, r->found_step))
-            FAIL_GOTO(ctx, result, TSR_INTERNAL, "what was loaded is not the state of step %llu",
-                      (unsigned long long)r->found_step);
+            FAIL_GOTO(ctx, result, TSR_INTERNAL,
+                      "what was loaded is not the state of step %" PRIu64, r->found_step);
     }
     TRY_GOTO(ctx, result, tsr_store_reserve(ctx, store, s.shards, s.count));
     result = save_all(ctx, j, store, &s, r);
@@ -317,8 +318,7 @@ static void ignore_line(void *user, const char *line) {
 static unsigned count_segments(const bench *b, uint64_t epoch, uint64_t generation) {
     char path[160];
     unsigned count = 0;
-    snprintf(path, sizeof path, "%s/gen/%llu-%llu", b->directory, (unsigned long long)epoch,
-             (unsigned long long)generation);
+    snprintf(path, sizeof path, "%s/gen/%" PRIu64 "-%" PRIu64, b->directory, epoch, generation);
     DIR *dir = opendir(path);
     cr_assert(dir, "%s", path);
     for (const struct dirent *entry; (entry = readdir(dir));)
@@ -342,10 +342,10 @@ static void check_traffic(const job *j) {
     cr_assert(written >= state_bytes && written < state_bytes + 65536);
     /* There are eight chunks: five of 20 MiB together, three small ones. A rank writes at most two
      * of the five. */
-    if (j->count >= 4) cr_assert_lt(most, (2 * 4 << 20) + 65536, "%llu", (unsigned long long)most);
+    if (j->count >= 4) cr_assert_lt(most, (2 * 4 << 20) + 65536, "%" PRIu64, most);
     if (j->reports[0].found_step)
-        cr_assert(read >= state_bytes && read < state_bytes + j->count * 65536, "%llu bytes read",
-                  (unsigned long long)read);
+        cr_assert(read >= state_bytes && read < state_bytes + j->count * 65536,
+                  "%" PRIu64 " bytes read", read);
 }
 
 static void check_any(uint32_t parts_of_odd, uint32_t parts_of_even) {
@@ -387,9 +387,8 @@ static void check_nonfinite(uint32_t parts) {
         for (uint32_t r = 0; r < j.count; r++) {
             const report *at = &b.reports[r];
             cr_assert(at->nonfinite_step == 2 && at->nonfinite_element == BIG_ELEMENTS - 2,
-                      "rank %u of %u: step %llu, element %llu", r, ranks,
-                      (unsigned long long)at->nonfinite_step,
-                      (unsigned long long)at->nonfinite_element);
+                      "rank %u of %u: step %" PRIu64 ", element %" PRIu64, r, ranks,
+                      at->nonfinite_step, at->nonfinite_element);
             cr_assert(at->committed_count == 2 && at->failed_count == 0);
             cr_assert_eq(at->acknowledged_step, 3);
         }
@@ -410,8 +409,7 @@ static void check_after(const bench *b, uint64_t acknowledged, uint32_t count) {
     must_end_well(&after);
     uint64_t found = b->reports[0].found_step;
     cr_assert(found == acknowledged || found == acknowledged + 1,
-              "step %llu was acknowledged, %llu recovered", (unsigned long long)acknowledged,
-              (unsigned long long)found);
+              "step %" PRIu64 " was acknowledged, %" PRIu64 " recovered", acknowledged, found);
     for (uint32_t r = 1; r < count; r++) cr_assert_eq(b->reports[r].found_step, found);
 }
 

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 
 /* ---- saving and recovering ---- */
@@ -185,9 +186,9 @@ Test(store, collection_keeps_what_was_asked) {
     must_save(b, 1, 6);
     for (uint64_t n = 1; n <= 6; n++) {
         char path[64];
-        snprintf(path, sizeof path, "/s/MANIFEST.%llu.1", (unsigned long long)n);
+        snprintf(path, sizeof path, "/s/MANIFEST.%" PRIu64 ".1", n);
         cr_assert_eq(exists(b, path), n >= 4, "%s", path);
-        snprintf(path, sizeof path, "/s/gen/1-%llu/segment.0", (unsigned long long)n);
+        snprintf(path, sizeof path, "/s/gen/1-%" PRIu64 "/segment.0", n);
         cr_assert_eq(exists(b, path), n >= 4, "%s", path);
     }
     end(b);
@@ -208,8 +209,7 @@ Test(store, many_short_runs_leave_no_litter) {
     }
     for (uint64_t n = 1; n <= 20; n++) {
         char path[64];
-        snprintf(path, sizeof path, "/s/MANIFEST.%llu.%llu", (unsigned long long)n,
-                 (unsigned long long)n);
+        snprintf(path, sizeof path, "/s/MANIFEST.%" PRIu64 ".%" PRIu64, n, n);
         manifests += exists(b, path);
     }
     cr_assert_geq(manifests, 4);
@@ -557,8 +557,7 @@ Test(store, every_close_of_a_save_counts) {
         must_save(b, 1, 1);
         fault_io_arm(b->disk,
                      &(fault_plan){.kind = FAULT_ERROR, .error = EIO, .at = n, .name = "close"});
-        cr_assert_eq(model_save(&b->ctx, b->store, &b->m, 2), !counts[n - 1], "close %llu",
-                     (unsigned long long)n);
+        cr_assert_eq(model_save(&b->ctx, b->store, &b->m, 2), !counts[n - 1], "close %" PRIu64, n);
         end(b);
     }
 }

@@ -8,6 +8,7 @@
  */
 #include "tessera/tessera.h"
 
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@ enum {
 }; /* the first steps and saves may fill buffers of the C library */
 
 static atomic_bool watched;
-static atomic_ullong call_count, watched_count;
+static _Atomic uint64_t call_count, watched_count;
 
 static void note(void) {
     atomic_fetch_add(&call_count, 1);
@@ -91,8 +92,8 @@ int main(int argc, char **argv) {
     if (!result.code) result = train(&ctx, model, argv[2], argv[3]);
     if (result.code) fprintf(stderr, "%s\n", ctx.error.text);
     tsr_model_close(&ctx, model);
-    printf("%llu allocations, %llu of them between steps %d and %d\n",
-           (unsigned long long)call_count, (unsigned long long)watched_count, WARM_STEPS, STEPS);
+    printf("%" PRIu64 " allocations, %" PRIu64 " of them between steps %d and %d\n", call_count,
+           watched_count, WARM_STEPS, STEPS);
     /* If no call was counted at all, the wrapping is broken, and the test would always pass. */
     return result.code || call_count == 0 || watched_count != 0;
 }

@@ -4,6 +4,7 @@
  */
 #include "tests/transport/bodies.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,9 +70,8 @@ int body_all_to_all(tsr_ctx *ctx, tsr_transport *t, void *user) {
                    "round %d: other bytes from rank %u", round, r);
     }
     EXPECT(t->sent_bytes == sent && t->received_bytes == received,
-           "counted %llu and %llu bytes, not %llu and %llu", (unsigned long long)t->sent_bytes,
-           (unsigned long long)t->received_bytes, (unsigned long long)sent,
-           (unsigned long long)received);
+           "counted %" PRIu64 " and %" PRIu64 " bytes, not %" PRIu64 " and %" PRIu64, t->sent_bytes,
+           t->received_bytes, sent, received);
     ranks_memory_free(t, memory);
     return 0;
 }

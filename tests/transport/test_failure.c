@@ -8,6 +8,7 @@
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -274,7 +275,7 @@ Test(failure, memory_that_is_no_group_is_refused) {
         cr_assert_eq(pread(fd, &word, 8, at), 8);
         word ^= UINT64_C(1) << (at / 8 + 1);
         cr_assert_eq(pwrite(fd, &word, 8, at), 8);
-        cr_expect_eq(join(fd, 0, &t, text), TSR_CORRUPT, "word at %lld: %s", (long long)at, text);
+        cr_expect_eq(join(fd, 0, &t, text), TSR_CORRUPT, "word at %" PRId64 ": %s", at, text);
         close(fd);
     }
     cr_expect_eq(join(-1, 0, &t, text), TSR_IO);

@@ -284,6 +284,35 @@ test_exit_codes() {
     good 'rewritten'
 }
 
+test_forms() {
+    file runtime/base/a.h 'bool tsr_a_read(const char *text, int *out_a);' 'bool tsr_a_is(const int *a);' 'void tsr_a_end(void);'
+    file a.c '#include "runtime/base/a.h"' 'static bool f(char *text) { return *text; }' 'void g(int a) {' \
+        '    TSR_ASSERT(a == 1 && a <= 2 && tsr_a_is(&a) && "a = 3, ++a");' '    printf("%" PRIu64 " of %%llu", a); /* 100%% */' '}'
+    good 'a condition that changes nothing'
+    file b.c 'static bool f(const char *text) { return *text; }' 'void h(char *t) { TSR_ASSERT(f(t)); }' '/* sizeof a / sizeof a[0] */'
+    good 'a function of the same name in another file'
+    for line in 'TSR_ASSERT(a++);' 'assert(--a);' 'TSR_ASSERT(a = 1);' 'TSR_ASSERT((a |= 1));'; do
+        file b.c 'void h(int a) {' "    $line" '}'
+        bad "$line" 'b.c:2: the condition of an assertion has '
+    done
+    file b.c 'void h(int a) {' '    TSR_ASSERT(a &&' '               tsr_a_read("", &a));' '}'
+    bad 'an argument that is written' 'b.c:2: the condition of an assertion has tsr_a_read, which may change its argument'
+    file b.c 'bool f(char *text);' 'void h(char *t) { TSR_ASSERT(f(t)); }'
+    bad 'by a function of the file' 'b.c:2: the condition of an assertion has f, '
+    for line in 'sizeof rows / sizeof rows[0]' 'sizeof s->rows / sizeof *s->rows' 'sizeof(rows) / sizeof(rows)[0]' 'sizeof(rows) / sizeof(rows[0])'; do
+        file b.c "int h(void) { return $line; }"
+        bad "$line" 'b.c:1: sizeof / sizeof; expected TSR_COUNT'
+    done
+    file b.c 'size_t n = size / sizeof rows[0];' 'size_t c = m->capacity ? 2 * m->capacity : 8;' 'row *r = calloc(c, sizeof *r);'
+    good 'a size, and a table'
+    file b.c 'void h(list *m) {' '    size_t c = m->capacity ? 2 * m->capacity : 8;' '    row *r = realloc(m->rows, c * sizeof *r);' '}'
+    bad 'an array that doubles' 'b.c:2: an array doubles by hand'
+    file b.c 'void h(long a) {' '    printf("%5llu %s\n", a);' '}'
+    bad 'a format' "b.c:2: '%5llu' in a format; expected PRIu64"
+    file b.c 'void h(long a) { f((unsigned long long)a); }'
+    bad 'a cast' 'b.c:1: a cast to long long'
+}
+
 test_results() {
     mkdir -p "$folder/tree/runtime/base" "$folder/tree/tessera"
     cp "$here/../../runtime/base/result.h" "$folder/tree/runtime/base/"
@@ -448,7 +477,7 @@ test_op_names() {
 
 fresh
 case $check in
-costs | includes | json | lengths | folders | headers | licences | words | formatting | idioms | ops | packages | passes | results | links | python | scripts | shapes | symbols) "test_$check" ;;
+costs | includes | json | lengths | folders | forms | headers | licences | words | formatting | idioms | ops | packages | passes | results | links | python | scripts | shapes | symbols) "test_$check" ;;
 exit-codes) test_exit_codes ;;
 op-names) test_op_names ;;
 *)

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,10 +139,9 @@ static tsr_result compare(tsr_ctx *ctx, side *first, side *second, tsr_digest *o
     tsr_hasher_init(&hasher);
     if (first->size != second->size)
         FAIL(ctx, TSR_DIFFERENT,
-             "'%s' has %llu byte%s and the second build '%s' %llu: see "
-             "tessera-aot diff",
-             first->path, (unsigned long long)first->size, TSR_PLURAL(first->size), second->path,
-             (unsigned long long)second->size);
+             "'%s' has %" PRIu64 " byte%s and the second build '%s' %" PRIu64
+             ": see tessera-aot diff",
+             first->path, first->size, TSR_PLURAL(first->size), second->path, second->size);
     for (uint64_t at = 0; at < first->size;) {
         uint64_t left = first->size - at;
         size_t size = left < BLOCK_BYTES ? (size_t)left : BLOCK_BYTES, same = 0;
@@ -150,8 +150,9 @@ static tsr_result compare(tsr_ctx *ctx, side *first, side *second, tsr_digest *o
         while (same < size && first->block[same] == second->block[same]) same++;
         if (same < size)
             FAIL(ctx, TSR_DIFFERENT,
-                 "'%s' and the second build '%s' differ from byte %llu on: see tessera-aot diff",
-                 first->path, second->path, (unsigned long long)(at + same));
+                 "'%s' and the second build '%s' differ from byte %" PRIu64
+                 " on: see tessera-aot diff",
+                 first->path, second->path, at + same);
         tsr_hasher_update(&hasher, first->block, size);
         at += size;
     }

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,10 +30,10 @@ static tsr_result parse_count(tsr_ctx *ctx, const tsr_flag *flag, const char *te
     char *end = NULL;
     errno = 0;
     bool digits = text[0] && strspn(text, "0123456789") == strlen(text);
-    unsigned long long value = digits ? strtoull(text, &end, 10) : 0;
+    uint64_t value = digits ? strtoull(text, &end, 10) : 0;
     if (!digits || errno == ERANGE || value < flag->min || value > flag->max)
-        FAIL(ctx, TSR_USAGE, "%s is '%s'; expected a number from %llu to %llu", flag->name, text,
-             (unsigned long long)flag->min, (unsigned long long)flag->max);
+        FAIL(ctx, TSR_USAGE, "%s is '%s'; expected a number from %" PRIu64 " to %" PRIu64,
+             flag->name, text, flag->min, flag->max);
     *(uint64_t *)flag->target = value;
     return TSR_SUCCESS;
 }

@@ -5,6 +5,7 @@
 #include "tools/common/options.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -43,8 +44,7 @@ tsr_result tsr_report_finish(tsr_ctx *ctx, tsr_report *report) {
 static void begin_counted(tsr_report *report, const char *event, const char *what,
                           uint64_t number) {
     report->line.size_bytes = 0;
-    tsr_buffer_printf(&report->line, "{\"event\":\"%s\",\"%s\":%llu", event, what,
-                      (unsigned long long)number);
+    tsr_buffer_printf(&report->line, "{\"event\":\"%s\",\"%s\":%" PRIu64, event, what, number);
 }
 
 static void begin_record(tsr_report *report, const char *event, uint64_t step) {
@@ -84,8 +84,8 @@ static void format_outputs(const tsr_step_report *step, char *text, size_t capac
 
 static void write_step(tsr_report *report, const tsr_step_report *step) {
     begin_record(report, "step", step->step);
-    tsr_buffer_printf(&report->line, ",\"samples\":%llu,\"seconds\":%.6f,\"outputs\":{",
-                      (unsigned long long)step->samples, step->seconds);
+    tsr_buffer_printf(&report->line, ",\"samples\":%" PRIu64 ",\"seconds\":%.6f,\"outputs\":{",
+                      step->samples, step->seconds);
     for (size_t i = 0; i < step->output_count; i++)
         if (step->outputs[i].shape.rank == 0)
             append_output(report, step->outputs[i].name,
@@ -101,10 +101,9 @@ static void print_progress(tsr_report *report, const tsr_step_report *step) {
     double left = rate > 0 ? (double)(step->last_step - step->step) / rate : 0;
     format_outputs(step, outputs, sizeof outputs);
     pthread_mutex_lock(&report->lock);
-    fprintf(stderr, "%sstep %llu/%llu%s  %.0f %s/s  ETA %.0f s%s",
-            report->terminal ? "\r\033[K" : "", (unsigned long long)step->step,
-            (unsigned long long)step->last_step, outputs, rate * (double)step->samples,
-            step->samples_name, left, report->terminal ? "" : "\n");
+    fprintf(stderr, "%sstep %" PRIu64 "/%" PRIu64 "%s  %.0f %s/s  ETA %.0f s%s",
+            report->terminal ? "\r\033[K" : "", step->step, step->last_step, outputs,
+            rate * (double)step->samples, step->samples_name, left, report->terminal ? "" : "\n");
     report->line_open = report->terminal;
     pthread_mutex_unlock(&report->lock);
 }
@@ -118,11 +117,10 @@ static void tell_untraced(tsr_report *report, const tsr_step_report *step) {
     if (report->quiet || !first || (first >= begin && last <= end)) return;
     bool none = first > end || last < begin;
     end_line(report);
-    fprintf(
-        stderr,
-        "tessera-run: notice: --trace-steps is '%llu:%llu'; the run has steps %llu to %llu, %s\n",
-        (unsigned long long)first, (unsigned long long)last, (unsigned long long)begin,
-        (unsigned long long)end, none ? "and none is traced" : "and no others are traced");
+    fprintf(stderr,
+            "tessera-run: notice: --trace-steps is '%" PRIu64 ":%" PRIu64
+            "'; the run has steps %" PRIu64 " to %" PRIu64 ", %s\n",
+            first, last, begin, end, none ? "and none is traced" : "and no others are traced");
 }
 
 void tsr_report_step(void *user, const tsr_step_report *step) {
@@ -138,14 +136,13 @@ void tsr_report_step(void *user, const tsr_step_report *step) {
 void tsr_report_eval(void *user, const tsr_eval_report *eval) {
     tsr_report *report = user;
     end_line(report);
-    printf("eval step %llu", (unsigned long long)eval->step);
+    printf("eval step %" PRIu64, eval->step);
     for (size_t i = 0; i < eval->count; i++) printf(" %s %.6f", eval->names[i], eval->means[i]);
-    printf(" (%llu row%s)\n", (unsigned long long)eval->rows, TSR_PLURAL(eval->rows));
+    printf(" (%" PRIu64 " row%s)\n", eval->rows, TSR_PLURAL(eval->rows));
     fflush(stdout); /* a killed run then leaves whole lines; tsr_tool_finish reports an error */
     if (!tsr_lines_is_open(&report->metrics)) return;
     begin_record(report, "eval", eval->step);
-    tsr_buffer_printf(&report->line, ",\"rows\":%llu,\"outputs\":{",
-                      (unsigned long long)eval->rows);
+    tsr_buffer_printf(&report->line, ",\"rows\":%" PRIu64 ",\"outputs\":{", eval->rows);
     for (size_t i = 0; i < eval->count; i++) append_output(report, eval->names[i], eval->means[i]);
     tsr_buffer_text(&report->line, "}");
     end_record(report);
@@ -156,9 +153,9 @@ static void begin_generation(tsr_report *report, const char *event,
     char hex[TSR_DIGEST_HEX + 1];
     tsr_digest_format(&generation->state_hash, hex);
     begin_record(report, event, generation->position.step);
-    tsr_buffer_printf(&report->line, ",\"generation\":%llu,\"epoch\":%llu,\"state\":\"%s\"",
-                      (unsigned long long)generation->number, (unsigned long long)generation->epoch,
-                      hex);
+    tsr_buffer_printf(&report->line,
+                      ",\"generation\":%" PRIu64 ",\"epoch\":%" PRIu64 ",\"state\":\"%s\"",
+                      generation->number, generation->epoch, hex);
 }
 
 void tsr_report_saved(void *user, const tsr_save_status *saves) {
@@ -194,13 +191,12 @@ void tsr_report_ranks(void *user, uint64_t step, const tsr_rank_use *uses, uint3
                 (double)use->planned_sent_bytes / mib);
         if (!tsr_lines_is_open(&report->metrics)) continue;
         begin_record(report, "rank", step);
-        tsr_buffer_printf(
-            &report->line,
-            ",\"rank\":%u,\"planned_bytes\":%llu,\"saver_bytes\":%llu,\"resident_bytes\":%llu,"
-            "\"planned_sent_bytes\":%llu,\"sent_bytes\":%llu",
-            r, (unsigned long long)use->planned_bytes, (unsigned long long)use->saver_bytes,
-            (unsigned long long)use->resident_bytes, (unsigned long long)use->planned_sent_bytes,
-            (unsigned long long)use->sent_bytes);
+        tsr_buffer_printf(&report->line,
+                          ",\"rank\":%u,\"planned_bytes\":%" PRIu64 ",\"saver_bytes\":%" PRIu64
+                          ",\"resident_bytes\":%" PRIu64 ",\"planned_sent_bytes\":%" PRIu64
+                          ",\"sent_bytes\":%" PRIu64,
+                          r, use->planned_bytes, use->saver_bytes, use->resident_bytes,
+                          use->planned_sent_bytes, use->sent_bytes);
         end_record(report);
     }
 }
@@ -211,13 +207,14 @@ void tsr_report_workspace(tsr_report *report) {
     report->measured = NULL;
     end_line(report);
     if (!report->quiet)
-        fprintf(stderr, "workspace: %llu byte%s planned, %llu reached, %llu written\n",
-                (unsigned long long)use.planned_bytes, TSR_PLURAL(use.planned_bytes),
-                (unsigned long long)use.reached_bytes, (unsigned long long)use.written_bytes);
+        fprintf(stderr,
+                "workspace: %" PRIu64 " byte%s planned, %" PRIu64 " reached, %" PRIu64 " written\n",
+                use.planned_bytes, TSR_PLURAL(use.planned_bytes), use.reached_bytes,
+                use.written_bytes);
     if (!tsr_lines_is_open(&report->metrics)) return;
     begin_counted(report, "workspace", "planned_bytes", use.planned_bytes);
-    tsr_buffer_printf(&report->line, ",\"reached_bytes\":%llu,\"written_bytes\":%llu",
-                      (unsigned long long)use.reached_bytes, (unsigned long long)use.written_bytes);
+    tsr_buffer_printf(&report->line, ",\"reached_bytes\":%" PRIu64 ",\"written_bytes\":%" PRIu64,
+                      use.reached_bytes, use.written_bytes);
     end_record(report);
 }
 
@@ -226,9 +223,9 @@ void tsr_report_begun(void *user, const tsr_recovery *recovery, const tsr_positi
     report->first_step = position->step;
     if (!recovery->found) return;
     end_line(report);
-    printf("resumed generation %llu at step %llu (epoch %llu, seed %llu)\n",
-           (unsigned long long)recovery->generation.number, (unsigned long long)position->step,
-           (unsigned long long)recovery->generation.epoch, (unsigned long long)position->seed);
+    printf("resumed generation %" PRIu64 " at step %" PRIu64 " (epoch %" PRIu64 ", seed %" PRIu64
+           ")\n",
+           recovery->generation.number, position->step, recovery->generation.epoch, position->seed);
     fflush(stdout);
     if (!tsr_lines_is_open(&report->metrics)) return;
     begin_generation(report, "resume", &recovery->generation);

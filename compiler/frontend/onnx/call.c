@@ -223,7 +223,8 @@ bool tsr_onnx_ints_of(tsr_onnx_call *c, const char *attribute, size_t input, siz
 
 tsr_type tsr_onnx_type_of(MlirValue value) {
     tsr_type type = tsr_type_scalar(TSR_DTYPE_F32);
-    if (!mlirValueIsNull(value)) TSR_ASSERT(tsr_value_type(value, &type));
+    bool has_type = mlirValueIsNull(value) || tsr_value_type(value, &type);
+    TSR_ASSERT(has_type);
     return type;
 }
 

@@ -29,7 +29,8 @@ typedef struct order {
 
 static tsr_type type_of(MlirValue value) {
     tsr_type type;
-    TSR_ASSERT(tsr_value_type(value, &type));
+    bool has_type = tsr_value_type(value, &type);
+    TSR_ASSERT(has_type);
     return type;
 }
 

@@ -77,7 +77,8 @@ MlirValue tsr_onnx_emit_tensor(tsr_onnx_importer *im, const tsr_onnx_tensor *ten
     uint64_t count = 0;
     if (tsr_onnx_elements(im->ctx, &im->files, tensor, &im->scratch, &view).code)
         return refuse(im, location);
-    TSR_ASSERT(tsr_shape_count(&view.shape, &count));
+    bool fits = tsr_shape_count(&view.shape, &count);
+    TSR_ASSERT(fits);
     bool is_small = count <= 1 || (!tsr_dtype_is_float(view.dtype) && count <= CONSTANT_INTS_MAX);
     return is_small ? emit_constant(im, &view, count, location)
                     : emit_param(im, tensor, name, &view, location);
@@ -122,8 +123,9 @@ static void take_movement(tsr_onnx_importer *im, tsr_onnx_param *param, MlirOper
     tsr_type type = tsr_onnx_type_of(tsr_op_result(first, 0));
     *step = (tsr_onnx_movement){.shape = type.shape};
     step->is_transpose = tsr_op_of(first) == TSR_GRAPH_TRANSPOSE;
-    if (step->is_transpose)
-        TSR_ASSERT(tsr_op_i64s(first, "permutation", TSR_RANK_MAX, step->permutation, &count));
+    bool complete = !step->is_transpose ||
+                    tsr_op_i64s(first, "permutation", TSR_RANK_MAX, step->permutation, &count);
+    TSR_ASSERT(complete);
     MlirOperation op = mlirOpResultGetOwner(param->value);
     char text[TSR_TYPE_TEXT_MAX], init[TSR_TYPE_TEXT_MAX + 64];
     snprintf(init, sizeof init, "#tessera.constant<0.0> : tensor<%s>", tsr_type_text(&type, text));
@@ -188,7 +190,8 @@ static void transpose(const tsr_shape *from, const tsr_onnx_movement *step, size
     uint64_t dense[TSR_RANK_MAX], strides[TSR_RANK_MAX], at[TSR_RANK_MAX] = {0}, inner = 1;
     uint64_t count = 0, offset = 0;
     uint32_t rank = from->rank;
-    TSR_ASSERT(tsr_shape_count(from, &count));
+    bool fits = tsr_shape_count(from, &count);
+    TSR_ASSERT(fits);
     for (uint32_t i = rank; i-- > 0; inner *= from->dims[i]) dense[i] = inner;
     for (uint32_t i = 0; i < rank; i++) strides[i] = dense[step->permutation[i]];
     for (uint64_t k = 0; k < count; k++) {
@@ -209,7 +212,8 @@ static TSR_RESULT append_param(tsr_onnx_importer *im, const tsr_onnx_param *para
     tsr_result result = tsr_onnx_elements(im->ctx, &im->files, param->tensor, &arena, &view);
     uint64_t size_bytes = 0;
     if (result.code) goto done;
-    TSR_ASSERT(tsr_shape_size(&view.shape, view.dtype, &size_bytes));
+    bool fits = tsr_shape_size(&view.shape, view.dtype, &size_bytes);
+    TSR_ASSERT(fits);
     const char *bytes = view.data;
     for (size_t i = 0; i < param->step_count; i++) {
         const tsr_onnx_movement *step = &param->steps[i];

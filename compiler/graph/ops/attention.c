@@ -440,7 +440,8 @@ static MlirOperation with_logsumexp(MlirOperation op) {
     tsr_attr attrs[4];
     MlirValue operands[OPERANDS_MAX];
     size_t count = tsr_op_operand_count(op);
-    TSR_ASSERT(tsr_graph_check(op, &rule));
+    bool valid = tsr_graph_check(op, &rule);
+    TSR_ASSERT(valid);
     tsr_type logsumexp = logsumexp_type(&rule);
     for (size_t i = 0; i < count; i++) operands[i] = tsr_op_operand(op, i);
     MlirType results[] = {mlirValueGetType(tsr_op_result(op, 0)),

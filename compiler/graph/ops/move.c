@@ -43,7 +43,8 @@ bool tsr_gradient_slice(tsr_gradient *of) {
     int64_t start[TSR_RANK_MAX], stride[TSR_RANK_MAX], high[TSR_RANK_MAX], inner[TSR_RANK_MAX];
     size_t count;
     if (!of->wanted[0]) return true;
-    TSR_ASSERT(tsr_op_i64s(of->op, "start", TSR_RANK_MAX, start, &count));
+    bool has_start = tsr_op_i64s(of->op, "start", TSR_RANK_MAX, start, &count);
+    TSR_ASSERT(has_start);
     if (!tsr_op_i64s(of->op, "stride", TSR_RANK_MAX, stride, &count))
         for (uint32_t i = 0; i < from.rank; i++) stride[i] = 1;
     for (uint32_t i = 0; i < from.rank; i++) {
@@ -104,7 +105,8 @@ bool tsr_gradient_pad(tsr_gradient *of) {
     int64_t low[TSR_RANK_MAX], size[TSR_RANK_MAX], stride[TSR_RANK_MAX];
     size_t count;
     if (!of->wanted[0]) return true;
-    TSR_ASSERT(tsr_op_i64s(of->op, "low", TSR_RANK_MAX, low, &count));
+    bool has_low = tsr_op_i64s(of->op, "low", TSR_RANK_MAX, low, &count);
+    TSR_ASSERT(has_low);
     if (!tsr_op_i64s(of->op, "interior", TSR_RANK_MAX, stride, &count))
         for (uint32_t i = 0; i < from.rank; i++) stride[i] = 0;
     for (uint32_t i = 0; i < from.rank; i++) {
@@ -156,7 +158,8 @@ bool tsr_check_concat(tsr_rule *rule) {
 /* Each operand's gradient is its part of the result's. */
 bool tsr_gradient_concat(tsr_gradient *of) {
     int64_t axis, start[TSR_RANK_MAX] = {0}, size[TSR_RANK_MAX];
-    TSR_ASSERT(tsr_op_i64(of->op, "axis", &axis));
+    bool has_axis = tsr_op_i64(of->op, "axis", &axis);
+    TSR_ASSERT(has_axis);
     for (size_t i = 0; i < tsr_op_operand_count(of->op); i++) {
         tsr_shape shape = tsr_type_of(operand(of, i)).shape;
         for (uint32_t d = 0; d < shape.rank; d++) size[d] = (int64_t)shape.dims[d];
@@ -196,7 +199,8 @@ bool tsr_gradient_split(tsr_gradient *of) {
     MlirValue parts[TSR_RULE_RESULTS_MAX];
     int64_t axis;
     if (!of->wanted[0]) return true;
-    TSR_ASSERT(tsr_op_i64(of->op, "axis", &axis));
+    bool has_axis = tsr_op_i64(of->op, "axis", &axis);
+    TSR_ASSERT(has_axis);
     for (size_t i = 0; i < count; i++) {
         tsr_type type = tsr_type_of(tsr_op_result(of->op, i));
         parts[i] = of->of_results[i];
@@ -431,7 +435,8 @@ bool tsr_gradient_sort(tsr_gradient *of) {
     tsr_type type = tsr_type_of(operand(of, 0));
     int64_t axis;
     if (!of->wanted[0] || mlirValueIsNull(of->of_results[0])) return true;
-    TSR_ASSERT(tsr_op_i64(of->op, "axis", &axis));
+    bool has_axis = tsr_op_i64(of->op, "axis", &axis);
+    TSR_ASSERT(has_axis);
     MlirValue place =
         tsr_emit_flat_indices(b, tsr_op_result(of->op, 1), (uint32_t)axis, &type.shape);
     tsr_shape flat = {.rank = 1, .dims = {1}}, flat_updates = flat;

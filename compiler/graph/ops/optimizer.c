@@ -153,7 +153,8 @@ bool tsr_lower_adamw(MlirOperation op) {
               v = tsr_op_operand(op, 3), step = tsr_op_operand(op, 4);
     tsr_dtype dtype = tsr_type_of(p).dtype;
     tsr_adamw o;
-    TSR_ASSERT(tsr_graph_adamw(op, &o));
+    bool valid = tsr_graph_adamw(op, &o);
+    TSR_ASSERT(valid);
     MlirValue lr = tsr_lr_schedule_emit(&b, op, o.lr, step);
     MlirValue rate = tsr_emit_cast(&b, tsr_emit_div(&b, lr, correction(&b, o.beta1, step)), dtype);
     MlirValue scale = tsr_emit_cast(&b, root(&b, correction(&b, o.beta2, step)), dtype);

@@ -93,8 +93,9 @@ bool tsr_gradient_matmul(tsr_gradient *of) {
 static bool check_classes(const tsr_rule *rule) {
     uint64_t classes = rule->operands[0].shape.dims[1];
     return classes == TSR_DIM_DYNAMIC || classes <= INT32_MAX ||
-           tsr_rule_fail(rule, TSR_DIAG_SHAPE, "logits have %llu classes, at most %d are possible",
-                         (unsigned long long)classes, INT32_MAX);
+           tsr_rule_fail(rule, TSR_DIAG_SHAPE,
+                         "logits have %" PRIu64 " classes, at most %d are possible", classes,
+                         INT32_MAX);
 }
 
 static bool check_rows(const tsr_rule *rule) {

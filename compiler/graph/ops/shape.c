@@ -45,7 +45,8 @@ typedef struct reduction {
 
 static reduction reduction_of(const tsr_gradient *of) {
     reduction r = {.full = tsr_type_of(input(of)).shape};
-    TSR_ASSERT(tsr_op_i64s(of->op, "axes", TSR_RANK_MAX, r.axes, &r.axis_count));
+    bool has_axes = tsr_op_i64s(of->op, "axes", TSR_RANK_MAX, r.axes, &r.axis_count);
+    TSR_ASSERT(has_axes);
     return r;
 }
 
@@ -76,7 +77,8 @@ bool tsr_lower_mean(MlirOperation op) {
     tsr_builder b = tsr_builder_before(op);
     int64_t axes[TSR_RANK_MAX];
     size_t count;
-    TSR_ASSERT(tsr_op_i64s(op, "axes", TSR_RANK_MAX, axes, &count));
+    bool has_axes = tsr_op_i64s(op, "axes", TSR_RANK_MAX, axes, &count);
+    TSR_ASSERT(has_axes);
     MlirValue x = tsr_emit_wide(&b, tsr_op_operand(op, 0));
     MlirValue mean = tsr_emit_mean(&b, x, count, axes);
     /* No sum of f16 is too large for f32. */
@@ -197,9 +199,11 @@ bool tsr_check_reshape(tsr_rule *rule) {
     tsr_rule_dim dims[TSR_RULE_DIMS_MAX];
     rule->results[0].dtype = from->dtype;
     if (!tsr_type_is_static(from)) return true;
-    TSR_ASSERT(tsr_shape_count(&from->shape, &from_count));
+    bool from_fits = tsr_shape_count(&from->shape, &from_count);
+    TSR_ASSERT(from_fits);
     if (!tsr_type_is_static(to)) return complete_shape(rule, from_count);
-    TSR_ASSERT(tsr_shape_count(&to->shape, &to_count));
+    bool to_fits = tsr_shape_count(&to->shape, &to_count);
+    TSR_ASSERT(to_fits);
     if (from_count == to_count) return true;
     return tsr_rule_fail_dims(
         rule, TSR_DIAG_COUNT, name_dims(rule, dims), dims,
@@ -240,7 +244,8 @@ bool tsr_gradient_transpose(tsr_gradient *of) {
     size_t count;
     tsr_type type = tsr_type_of(input(of));
     if (!of->wanted[0]) return true;
-    TSR_ASSERT(tsr_op_i64s(of->op, "permutation", TSR_RANK_MAX, permutation, &count));
+    bool has_permutation = tsr_op_i64s(of->op, "permutation", TSR_RANK_MAX, permutation, &count);
+    TSR_ASSERT(has_permutation);
     for (size_t i = 0; i < count; i++) inverse[permutation[i]] = (int64_t)i;
     tsr_attr attrs[] = {{"permutation", tsr_attr_make_i64s(of->builder->context, count, inverse)},
                         {0}};

@@ -11,6 +11,7 @@
 #include "compiler/schedule/memory/sweep.h"
 #include "runtime/base/array.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -115,8 +116,8 @@ static TSR_RESULT slots_build(tsr_ctx *ctx, const tsr_plan_value *values, uint32
                   .last = value->last,
                   .index = p->slot_count};
         if (!size_aligned(value->size_bytes, &s.size))
-            FAIL(ctx, TSR_MEMORY, "a value of %llu bytes cannot be placed",
-                 (unsigned long long)value->size_bytes);
+            FAIL(ctx, TSR_MEMORY, "a value of %" PRIu64 " bytes cannot be placed",
+                 value->size_bytes);
         p->slot_of[index] = p->slot_count;
         p->slots[p->slot_count++] = s;
     }

@@ -6,6 +6,7 @@
 #include "compiler/target/block/block.h"
 #include "compiler/target/block/sizes.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -57,8 +58,9 @@ void tsr_block_put_part(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from,
     char text[96];
     LLVMValueRef args[1 + PART_PAIRS] = {part_address(emit, ring, from, part, transposed)};
     memcpy(args + 1, pairs, count * sizeof *pairs);
-    snprintf(text, sizeof text, "stmatrix.sync.aligned.m8n8.x%u%s.shared.b16 [$0+%lld], {%s};",
-             count, transposed ? ".trans" : "", (long long)at, whole ? "$1, $2, $3, $4" : "$1, $2");
+    snprintf(text, sizeof text,
+             "stmatrix.sync.aligned.m8n8.x%u%s.shared.b16 [$0+%" PRId64 "], {%s};", count,
+             transposed ? ".trans" : "", at, whole ? "$1, $2, $3, $4" : "$1, $2");
     tsr_block_asm(emit, NULL, text, whole ? "r,r,r,r,r,~{memory}" : "r,r,r,~{memory}", args,
                   1 + count);
 }
@@ -98,8 +100,8 @@ void tsr_block_put_wide(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from,
     for (unsigned i = 0; i < WIDE_REGISTERS; i += 2) {
         LLVMValueRef args[] = {wide_address(emit, ring, from, i / BLOCK_REGISTERS), swapped[i],
                                swapped[i + 1]};
-        snprintf(text, sizeof text, "st.shared.v2.f32 [$0+%lld], {$1, $2};",
-                 (long long)(at + (int64_t)(i / 2 % 2) * 8 * TSR_BLOCK_SWIZZLE_BYTES));
+        snprintf(text, sizeof text, "st.shared.v2.f32 [$0+%" PRId64 "], {$1, $2};",
+                 at + (int64_t)(i / 2 % 2) * 8 * TSR_BLOCK_SWIZZLE_BYTES);
         tsr_block_asm(emit, NULL, text, "r,f,f,~{memory}", args, 3);
     }
 }
@@ -112,8 +114,8 @@ void tsr_block_get_wide(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from,
     char text[64];
     for (unsigned i = 0; i < WIDE_REGISTERS; i += 2) {
         LLVMValueRef address = wide_address(emit, ring, from, i / BLOCK_REGISTERS);
-        snprintf(text, sizeof text, "ld.shared.v2.f32 {$0, $1}, [$2+%lld];",
-                 (long long)(at + (int64_t)(i / 2 % 2) * 8 * TSR_BLOCK_SWIZZLE_BYTES));
+        snprintf(text, sizeof text, "ld.shared.v2.f32 {$0, $1}, [$2+%" PRId64 "];",
+                 at + (int64_t)(i / 2 % 2) * 8 * TSR_BLOCK_SWIZZLE_BYTES);
         LLVMValueRef pair = tsr_block_asm(emit, both, text, "=f,=f,r,~{memory}", &address, 1);
         for (unsigned e = 0; e < 2; e++)
             swapped[i + e] = LLVMBuildExtractValue(emit->builder, pair, e, "");

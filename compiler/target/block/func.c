@@ -14,6 +14,7 @@
 #include "compiler/tile/attributes.h"
 #include "runtime/base/array.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -174,10 +175,11 @@ static tsr_result plan_teams(tsr_emit *emit, MlirOperation func) {
     }
     if (teams != TEAMS_MAX || loops != 1 || !block->program_stages || !block->has_wgmma ||
         block->query_stages)
-        FAIL(emit->ctx, TSR_COMPILE,
-             "kernel '%s' has %lld teams and %u loops, of %u rounds; expected %d, 1 and a number "
-             "known when it is built",
-             emit->kernel, (long long)teams, loops, block->program_stages, TEAMS_MAX);
+        FAIL(
+            emit->ctx, TSR_COMPILE,
+            "kernel '%s' has %" PRId64
+            " teams and %u loops, of %u rounds; expected %d, 1 and a number known when it is built",
+            emit->kernel, teams, loops, block->program_stages, TEAMS_MAX);
     return TSR_SUCCESS;
 }
 
@@ -277,9 +279,9 @@ static tsr_result plan_together(tsr_emit *emit, MlirOperation func) {
     block->together = (uint32_t)count;
     if (count < 1 || count > TSR_TOGETHER_MAX || grid % count || (count > 1 && !block->has_wgmma))
         FAIL(emit->ctx, TSR_COMPILE,
-             "kernel '%s' runs %lld of %lld programs together; expected 1, or on 'sm_90a' a "
-             "divisor of the programs up to %d",
-             emit->kernel, (long long)count, (long long)grid, TSR_TOGETHER_MAX);
+             "kernel '%s' runs %" PRId64 " of %" PRId64
+             " programs together; expected 1, or on 'sm_90a' a divisor of the programs up to %d",
+             emit->kernel, count, grid, TSR_TOGETHER_MAX);
     if (block->exchange_bytes && block->teams > 1)
         FAIL(emit->ctx, TSR_COMPILE,
              "kernel '%s' sums over programs and has %u teams; expected one", emit->kernel,
@@ -314,8 +316,9 @@ static tsr_result plan(tsr_emit *emit, MlirOperation func, tsr_fatbin_kernel *la
         block->fetch.full_at + block->fetch.slots * block->groups * block->teams * BARRIER_BYTES;
     const tsr_feature *has = tsr_feature_find(emit->target->cpu);
     if (has && block->shared_bytes > has->shared_bytes)
-        FAIL(emit->ctx, TSR_COMPILE, "kernel '%s' needs %u bytes of shared memory; '%s' has %lld",
-             emit->kernel, block->shared_bytes, emit->target->name, (long long)has->shared_bytes);
+        FAIL(emit->ctx, TSR_COMPILE,
+             "kernel '%s' needs %u bytes of shared memory; '%s' has %" PRId64, emit->kernel,
+             block->shared_bytes, emit->target->name, has->shared_bytes);
     *launch = (tsr_fatbin_kernel){.threads = count_threads(block),
                                   .programs = 1,
                                   .shared_bytes = block->shared_bytes,

@@ -10,6 +10,7 @@
 #include "compiler/target/block/block.h"
 #include "compiler/target/block/sizes.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -123,10 +124,9 @@ static void write_wgmma(const tsr_block_product *p, unsigned sums, unsigned a_co
         for (uint32_t s = 0; s < p->steps; s++) {
             int adds = !p->is_fresh || s > 0;
             if (p->a)
-                add(t, "add.s64 da, $%u, %llu; ", first_a + m,
-                    (unsigned long long)step_units(p->a, !p->a_transposed, s));
-            add(t, "add.s64 db, $%u, %llu; ", b,
-                (unsigned long long)step_units(p->b, p->b_transposed, s));
+                add(t, "add.s64 da, $%u, %" PRIu64 "; ", first_a + m,
+                    step_units(p->a, !p->a_transposed, s));
+            add(t, "add.s64 db, $%u, %" PRIu64 "; ", b, step_units(p->b, p->b_transposed, s));
             add(t, "wgmma.mma_async.sync.aligned.m64n%uk%u.f32.%s.%s {", p->columns,
                 STEP_BYTES / p->b->element_bytes, type_name(p->element), type_name(p->element));
             for (unsigned i = 0; i < per_block; i++)

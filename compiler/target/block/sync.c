@@ -9,6 +9,7 @@
 #include "compiler/target/block/sizes.h"
 #include "compiler/tile/attributes.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 enum { CHUNK_BYTES = 16, CHUNK_ELEMENTS = 8 };
@@ -72,9 +73,9 @@ void tsr_sync_copy_rows(tsr_emit *emit, const tsr_sync_copy *c, LLVMValueRef to,
             args[2] = LLVMBuildSelect(b, inside, tsr_block_int(emit, CHUNK_BYTES),
                                       tsr_block_int(emit, 0), "");
         }
-        snprintf(text, sizeof text, "cp.async.cg.shared.global.L2::128B [$0+%u], [$1+%lld], 16%s;",
-                 r * TSR_BLOCK_SWIZZLE_BYTES, (long long)(r * c->pitch * CHUNK_BYTES),
-                 cut ? ", $2" : "");
+        snprintf(text, sizeof text,
+                 "cp.async.cg.shared.global.L2::128B [$0+%u], [$1+%" PRId64 "], 16%s;",
+                 r * TSR_BLOCK_SWIZZLE_BYTES, r * c->pitch * CHUNK_BYTES, cut ? ", $2" : "");
         tsr_block_asm(emit, NULL, text, cut ? "r,l,r,~{memory}" : "r,l,~{memory}", args,
                       cut ? 3 : 2);
     }
@@ -173,10 +174,9 @@ void tsr_sync_store_rows(tsr_emit *emit, MlirOperation attend, size_t buffer, LL
             LLVMBuildZExt(b, inside, tsr_block_i32(emit), "")};
         char text[192];
         snprintf(text, sizeof text,
-                 "{ .reg .pred p; .reg .b32 x<4>; setp.ne.b32 p, $2, 0; "
-                 "ld.shared.v4.b32 {x0, x1, x2, x3}, [$1]; "
-                 "@p st.global.v4.b32 [$0+%lld], {x0, x1, x2, x3}; }",
-                 (long long)(r * pitch * CHUNK_BYTES));
+                 "{ .reg .pred p; .reg .b32 x<4>; setp.ne.b32 p, $2, 0; ld.shared.v4.b32 {x0, x1, "
+                 "x2, x3}, [$1]; @p st.global.v4.b32 [$0+%" PRId64 "], {x0, x1, x2, x3}; }",
+                 r * pitch * CHUNK_BYTES);
         tsr_block_asm(emit, NULL, text, "l,r,r,~{memory}", args, 3);
     }
 }

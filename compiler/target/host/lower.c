@@ -11,6 +11,7 @@
 #include "compiler/target/target.h"
 #include "runtime/base/array.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,8 +43,8 @@ static TSR_RESULT declare_kernel(tsr_ctx *ctx, MlirOperation func) {
         FAIL(ctx, TSR_COMPILE, "kernel '%s' has %zu arguments; at most %d are possible",
              tsr_op_symbol(func), arguments, TSR_PROGRAM_ARGUMENTS_MAX);
     if (!tsr_op_i64(func, "outputs", &outputs) || outputs < 1 || (size_t)outputs > arguments)
-        FAIL(ctx, TSR_COMPILE, "kernel '%s' has %zu arguments and writes %lld of them",
-             tsr_op_symbol(func), arguments, (long long)outputs);
+        FAIL(ctx, TSR_COMPILE, "kernel '%s' has %zu arguments and writes %" PRId64 " of them",
+             tsr_op_symbol(func), arguments, outputs);
     tsr_attr attrs[2 + TSR_COUNT(facts)] = {
         {"sym_name", tsr_attr_make_string(at.context, tsr_op_symbol(func))},
         {"function_type", kernel_type(at.context, func, (size_t)outputs)}};

@@ -24,6 +24,7 @@
 #include "compiler/target/target.h"
 #include "compiler/tile/tile.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -553,9 +554,9 @@ static TSR_RESULT find_rates(const planner *p, const tsr_device_rates **out_rate
 }
 
 static TSR_RESULT refuse(const planner *p, uint64_t whole, uint64_t least, const char *why) {
-    FAIL(p->ctx, TSR_COMPILE, "@%s needs %llu bytes of workspace, %llu%s; at most %llu are allowed",
-         p->entry->name, (unsigned long long)whole, (unsigned long long)least, why,
-         (unsigned long long)p->workspace_max);
+    FAIL(p->ctx, TSR_COMPILE,
+         "@%s needs %" PRIu64 " bytes of workspace, %" PRIu64 "%s; at most %" PRIu64 " are allowed",
+         p->entry->name, whole, least, why, p->workspace_max);
 }
 
 /* Chooses waits for this aim and places the values; *out_most: bytes of the busiest launch. */

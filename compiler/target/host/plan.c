@@ -18,6 +18,7 @@
 #include "compiler/tile/attributes.h"
 #include "manifests/program.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 /* ---- collect ---- */
@@ -187,8 +188,9 @@ static TSR_RESULT check_pitch(const planner *p, const launch *l, size_t index, c
     TRY(p->ctx, read_pitch(p, l, index, &pitch));
     if (pitch == v->pitch) return TSR_SUCCESS;
     FAIL(p->ctx, TSR_COMPILE,
-         "@%s: argument %zu of kernel '%s' expects pitch %lld, but its buffer has pitch %lld",
-         p->entry->name, index, tsr_op_symbol(l->kernel), (long long)pitch, (long long)v->pitch);
+         "@%s: argument %zu of kernel '%s' expects pitch %" PRId64
+         ", but its buffer has pitch %" PRId64,
+         p->entry->name, index, tsr_op_symbol(l->kernel), pitch, v->pitch);
 }
 
 /* Only kernels support a pitch. */
@@ -197,8 +199,8 @@ static TSR_RESULT check_dense(planner *p, MlirOperation op) {
         uint32_t number = tsr_value_map_get(&p->numbers, tsr_op_operand(op, i));
         if (number != NONE && p->values[number].pitch)
             FAIL(p->ctx, TSR_COMPILE,
-                 "@%s: %s reads a buffer with pitch %lld; expected a dense one", p->entry->name,
-                 tsr_op_name(op), (long long)p->values[number].pitch);
+                 "@%s: %s reads a buffer with pitch %" PRId64 "; expected a dense one",
+                 p->entry->name, tsr_op_name(op), p->values[number].pitch);
     }
     return TSR_SUCCESS;
 }
@@ -251,8 +253,8 @@ static TSR_RESULT collect_view(planner *p, MlirOperation op) {
     tsr_type to;
     if (p->values[root].pitch && (!tsr_value_type(tsr_op_result(op, 0), &to) || to.shape.rank < 2 ||
                                   to.shape.dims[to.shape.rank - 1] != from->dims[from->rank - 1]))
-        FAIL(p->ctx, TSR_COMPILE, "@%s: a view changes the rows of a buffer with pitch %lld",
-             p->entry->name, (long long)p->values[root].pitch);
+        FAIL(p->ctx, TSR_COMPILE, "@%s: a view changes the rows of a buffer with pitch %" PRId64,
+             p->entry->name, p->values[root].pitch);
     TRY(p->ctx, tsr_planner_add_value(p, tsr_op_result(op, 0),
                                       (value){.buffer = {.space = TSR_SPACE_WORKSPACE},
                                               .pitch = p->values[root].pitch,
@@ -729,9 +731,9 @@ static TSR_RESULT read_workspace_max(planner *p) {
              "' of the module is not an i64; expected a number of bytes");
     if (bytes < 1)
         FAIL(p->ctx, TSR_COMPILE,
-             "'" TSR_WORKSPACE_MAX_NAME "' of the module is %lld; expected a number of bytes, at "
-             "least 1",
-             (long long)bytes);
+             "'" TSR_WORKSPACE_MAX_NAME "' of the module is %" PRId64
+             "; expected a number of bytes, at least 1",
+             bytes);
     p->workspace_max = (uint64_t)bytes;
     return TSR_SUCCESS;
 }

@@ -7,6 +7,7 @@
 #include "compiler/target/host/host.h"
 #include "compiler/target/host/rules.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 typedef struct reader {
@@ -156,7 +157,8 @@ static TSR_RESULT read_launch(reader *r, MlirOperation op) {
     TRY(r->ctx, add_command(r, op, &command));
     while (index < r->program->kernel_count && strcmp(r->program->kernels[index], name) != 0)
         index++;
-    TSR_ASSERT(index < r->program->kernel_count && tsr_op_i64(kernel, "grid", &grid));
+    bool has_grid = tsr_op_i64(kernel, "grid", &grid);
+    TSR_ASSERT(index < r->program->kernel_count && has_grid);
     MlirType type = mlirTypeAttrGetValue(tsr_op_attr(kernel, "function_type"));
     command->kernel = index;
     command->grid = (uint64_t)grid;
@@ -303,8 +305,8 @@ static TSR_RESULT read_collective(reader *r, MlirOperation op) {
     }
     if ((uint64_t)ranks != r->config->virtual_ranks)
         FAIL(r->ctx, TSR_COMPILE,
-             "@%s: \"%s\" is among %lld ranks; the program has %llu virtual ranks", r->entry->name,
-             kind, (long long)ranks, (unsigned long long)r->config->virtual_ranks);
+             "@%s: \"%s\" is among %" PRId64 " ranks; the program has %" PRIu64 " virtual ranks",
+             r->entry->name, kind, ranks, r->config->virtual_ranks);
     command->kernel = tsr_collective_find(kind)->kind;
     return TSR_SUCCESS;
 }

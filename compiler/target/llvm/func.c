@@ -113,7 +113,7 @@ LLVMValueRef tsr_emit_float(LLVMTypeRef type, double value) {
 }
 
 LLVMValueRef tsr_emit_int(LLVMTypeRef type, int64_t value) {
-    LLVMValueRef element = LLVMConstInt(tsr_emit_element(type), (unsigned long long)value, true);
+    LLVMValueRef element = LLVMConstInt(tsr_emit_element(type), (uint64_t)value, true);
     return constant_splat(element, tsr_emit_lanes(type));
 }
 

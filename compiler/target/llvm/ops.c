@@ -165,7 +165,7 @@ static LLVMValueRef constant_lanes(const op *o, MlirAttribute value) {
     TSR_ASSERT(count <= LANES_MAX && !mlirTypeIsAFloat(element));
     for (unsigned i = 0; i < count; i++)
         lanes[i] = LLVMConstInt(tsr_emit_element(o->type),
-                                (unsigned long long)tsr_emit_int_element(value, element, i), true);
+                                (uint64_t)tsr_emit_int_element(value, element, i), true);
     return LLVMConstVector(lanes, count);
 }
 

@@ -11,6 +11,7 @@
 #include "compiler/target/block/block.h"
 #include "compiler/tile/attributes.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -662,8 +663,9 @@ static tsr_result plan_launch(tsr_emit *emit, uint64_t local_total, tsr_fatbin_k
         launch->programs = one ? programs : TSR_WARP_PROGRAMS;
         if (!one && launch->programs * local_total > TSR_FATBIN_SCRATCH_MAX) launch->programs = 1;
         if (launch->programs * local_total > TSR_FATBIN_SCRATCH_MAX)
-            FAIL(emit->ctx, TSR_INTERNAL, "kernel '%s' has %llu bytes of local buffers; at most %d",
-                 emit->kernel, (unsigned long long)local_total, TSR_FATBIN_SCRATCH_MAX);
+            FAIL(emit->ctx, TSR_INTERNAL,
+                 "kernel '%s' has %" PRIu64 " bytes of local buffers; at most %d", emit->kernel,
+                 local_total, TSR_FATBIN_SCRATCH_MAX);
         launch->scratch_bytes = (uint32_t)(launch->programs * local_total);
     } else
         launch->static_bytes = (uint32_t)(programs * local_total);
@@ -701,7 +703,7 @@ static tsr_result make_function(tsr_emit *emit, MlirOperation func,
     snprintf(threads, sizeof threads, "%u,1,1", launch->threads);
     set_text(emit, "nvvm.maxntid", threads);
     if (tsr_op_i64(func, "registers", &registers)) {
-        snprintf(threads, sizeof threads, "%lld", (long long)registers);
+        snprintf(threads, sizeof threads, "%" PRId64, registers);
         set_text(emit, "nvvm.maxnreg", threads);
     }
     set_text(emit, "target-cpu", emit->target->cpu);
@@ -761,9 +763,9 @@ tsr_result tsr_emit_warp_func(tsr_emit *emit, MlirOperation func, tsr_fatbin_ker
     tsr_op_i64(func, "grid", &grid);
     if (beside < 1 || beside > TSR_BESIDE_MAX || grid % beside)
         FAIL(emit->ctx, TSR_COMPILE,
-             "kernel '%s' has %lld of %lld programs in a block; expected a divisor of the programs "
-             "up to %d",
-             emit->kernel, (long long)beside, (long long)grid, TSR_BESIDE_MAX);
+             "kernel '%s' has %" PRId64 " of %" PRId64
+             " programs in a block; expected a divisor of the programs up to %d",
+             emit->kernel, beside, grid, TSR_BESIDE_MAX);
     emit->beside = (unsigned)beside;
     emit->contracts = tsr_op_has(func, TSR_CONTRACT_NAME);
     if (tsr_op_has(func, "warps")) return tsr_emit_block_func(emit, func, out_launch);

@@ -6,6 +6,7 @@
 #include "compiler/tile/reductions/tree.h"
 #include "runtime/base/array.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 enum {
@@ -120,8 +121,9 @@ static tsr_result plan(tsr_attention_grad *g, const tsr_attention_blocks *blocks
         plan_blocks(g, blocks);
     }
     if (blocks->stack_bytes(g) > TSR_ATTENTION_STACK_BYTES)
-        FAIL(of->group->ctx, TSR_COMPILE, "'%s': heads of %lld and %lld numbers are too large",
-             of->group->name, (long long)of->d, (long long)of->e);
+        FAIL(of->group->ctx, TSR_COMPILE,
+             "'%s': heads of %" PRId64 " and %" PRId64 " numbers are too large", of->group->name,
+             of->d, of->e);
     int64_t lanes = tsr_attention_grad_row_lanes(g);
     of->ragged = of->keys % lanes || g->block_keys % lanes;
     of->in_tiles = of->keys <= g->block_keys || g->block_keys % TSR_SAMPLES_TILE == 0;

@@ -28,6 +28,7 @@
 #include "compiler/tile/reductions/tree.h"
 #include "runtime/base/array.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 enum {
@@ -126,8 +127,9 @@ static tsr_result plan(attention *a) {
     while (stack_bytes(a) > TSR_ATTENTION_STACK_BYTES && a->block_queries > unit)
         a->block_queries = divide_up(a->block_queries / 2, unit) * unit;
     if (stack_bytes(a) > TSR_ATTENTION_STACK_BYTES)
-        FAIL(a->of.group->ctx, TSR_COMPILE, "'%s': heads of %lld and %lld numbers are too large",
-             a->of.group->name, (long long)a->of.d, (long long)a->of.e);
+        FAIL(a->of.group->ctx, TSR_COMPILE,
+             "'%s': heads of %" PRId64 " and %" PRId64 " numbers are too large", a->of.group->name,
+             a->of.d, a->of.e);
     int64_t sizes[] = {a->scores_side.rows, a->scores_side.width, a->block_queries, a->block_keys};
     memcpy(a->of.group->tile, sizes, sizeof sizes);
     a->of.group->tile_count = TSR_COUNT(sizes);

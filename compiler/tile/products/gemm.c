@@ -3,6 +3,7 @@
 
 #include "compiler/ir/target.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 enum {
@@ -375,8 +376,9 @@ tsr_result tsr_gemm_check_strip(const tsr_tile_group *group, int64_t strip, tsr_
     int64_t lanes = group->b.target->vector_bytes / (int64_t)tsr_dtype_size(compute);
     if (lanes > strip)
         FAIL(group->ctx, TSR_COMPILE,
-             "'%s': strips of %lld columns are narrower than a vector of '%s', which has %lld",
-             group->name, (long long)strip, group->b.target->name, (long long)lanes);
+             "'%s': strips of %" PRId64
+             " columns are narrower than a vector of '%s', which has %" PRId64,
+             group->name, strip, group->b.target->name, lanes);
     return TSR_SUCCESS;
 }
 

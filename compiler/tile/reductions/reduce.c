@@ -9,6 +9,7 @@
  */
 #include "compiler/tile/reductions/reduce.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 enum { PROGRAM_BYTES = 16 * 1024, WARPS = 4096 };
@@ -48,8 +49,8 @@ static tsr_result read_space(tsr_reduction *r) {
     for (uint32_t d = 0; d < type.shape.rank; d++) r->space.dims[d] = (int64_t)type.shape.dims[d];
     for (size_t i = 0; i < count; i++) {
         if (axes[i] < 0 || axes[i] >= type.shape.rank)
-            FAIL(group->ctx, TSR_INTERNAL, "'%s': axis %lld of rank %u", group->name,
-                 (long long)axes[i], type.shape.rank);
+            FAIL(group->ctx, TSR_INTERNAL, "'%s': axis %" PRId64 " of rank %u", group->name,
+                 axes[i], type.shape.rank);
         r->space.reduced[axes[i]] = true;
     }
     return TSR_SUCCESS;

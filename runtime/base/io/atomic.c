@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -201,16 +202,17 @@ tsr_result tsr_io_atomic_open(tsr_ctx *ctx, const char *path, tsr_arena *arena,
 /* Checks the free space first: a file system may fill up before it reports that it is full. */
 tsr_result tsr_io_atomic_reserve(tsr_ctx *ctx, const tsr_io_atomic *file, uint64_t size_bytes) {
     const tsr_io *io = tsr_ctx_io(ctx);
-    unsigned long long needed = size_bytes;
+    uint64_t needed = size_bytes;
     uint64_t free_bytes = 0;
     if (!size_bytes) return TSR_SUCCESS;
     if (io->free_bytes(io->self, file->fd, &free_bytes) >= 0 && free_bytes < size_bytes)
-        FAIL_ERRNO(ctx, TSR_IO, ENOSPC, "cannot reserve %llu byte%s for '%s'; %llu are free",
-                   needed, TSR_PLURAL(needed), file->path, (unsigned long long)free_bytes);
+        FAIL_ERRNO(ctx, TSR_IO, ENOSPC,
+                   "cannot reserve %" PRIu64 " byte%s for '%s'; %" PRIu64 " are free", needed,
+                   TSR_PLURAL(needed), file->path, free_bytes);
     int code = io->fallocate(io->self, file->fd, (off_t)size_bytes);
     bool cannot = code == -EOPNOTSUPP || code == -ENOSYS || code == -EINVAL; /* unsupported */
     if (code < 0 && !cannot)
-        FAIL_ERRNO(ctx, TSR_IO, -code, "cannot reserve %llu byte%s for '%s'", needed,
+        FAIL_ERRNO(ctx, TSR_IO, -code, "cannot reserve %" PRIu64 " byte%s for '%s'", needed,
                    TSR_PLURAL(needed), file->path);
     return TSR_SUCCESS;
 }

@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -153,11 +154,11 @@ tsr_result tsr_io_read_exact(tsr_ctx *ctx, int fd, const char *path, void *bytes
                                  (off_t)(offset + done));
         if (part == -EINTR && interruptions++ < TSR_IO_INTERRUPTIONS_MAX) continue;
         if (part < 0)
-            FAIL_ERRNO(ctx, TSR_IO, (int)-part, "cannot read '%s' at offset %llu", path,
-                       (unsigned long long)(offset + done));
+            FAIL_ERRNO(ctx, TSR_IO, (int)-part, "cannot read '%s' at offset %" PRIu64, path,
+                       offset + done);
         if (part == 0)
-            FAIL(ctx, TSR_IO, "'%s' ends at byte %llu; expected at least %llu", path,
-                 (unsigned long long)(offset + done), (unsigned long long)(offset + size_bytes));
+            FAIL(ctx, TSR_IO, "'%s' ends at byte %" PRIu64 "; expected at least %" PRIu64, path,
+                 offset + done, offset + size_bytes);
         done += (size_t)part;
     }
     return TSR_SUCCESS;
@@ -172,8 +173,8 @@ tsr_result tsr_io_write_all(tsr_ctx *ctx, int fd, const char *path, const void *
                                   (off_t)(offset + done));
         if (part == -EINTR && interruptions++ < TSR_IO_INTERRUPTIONS_MAX) continue;
         if (part <= 0)
-            FAIL_ERRNO(ctx, TSR_IO, part ? (int)-part : EIO, "cannot write '%s' at offset %llu",
-                       path, (unsigned long long)(offset + done));
+            FAIL_ERRNO(ctx, TSR_IO, part ? (int)-part : EIO, "cannot write '%s' at offset %" PRIu64,
+                       path, offset + done);
         done += (size_t)part;
     }
     return TSR_SUCCESS;
@@ -200,12 +201,12 @@ tsr_result tsr_io_read_file(tsr_ctx *ctx, const char *path, size_t size_max, tsr
     TRY(ctx, tsr_io_open(ctx, path, O_RDONLY | O_NONBLOCK, 0, &fd));
     TRY_GOTO(ctx, result, tsr_io_file_size(ctx, fd, path, &size));
     if (size > size_max)
-        FAIL_GOTO(ctx, result, TSR_IO, "'%s' has %llu byte%s; at most %zu are accepted", path,
-                  (unsigned long long)size, TSR_PLURAL(size), size_max);
+        FAIL_GOTO(ctx, result, TSR_IO, "'%s' has %" PRIu64 " byte%s; at most %zu are accepted",
+                  path, size, TSR_PLURAL(size), size_max);
     bytes = tsr_arena_alloc(arena, (size_t)size + 1, 1, 64);
     if (!bytes)
-        FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory for the %llu bytes of '%s'",
-                  (unsigned long long)size, path);
+        FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory for the %" PRIu64 " bytes of '%s'", size,
+                  path);
     TRY_GOTO(ctx, result, tsr_io_read_exact(ctx, fd, path, bytes, (size_t)size, 0));
     *out_bytes = bytes;
     *out_size_bytes = (size_t)size;

@@ -31,6 +31,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -321,9 +322,9 @@ static bool run_alone(const fuzzer *f, tsr_buffer *out_log) {
 static bool run_again(const fuzzer *f, uint64_t first, uint64_t end, tsr_buffer *out_log) {
     char command[8192];
     int used =
-        snprintf(command, sizeof command, WITH_NAMES "--seed %llu --run %llu --runs %llu --seeds",
-                 AGAIN_SECONDS, (long)getpid(), (unsigned long long)f->seed,
-                 (unsigned long long)first, (unsigned long long)(end - first));
+        snprintf(command, sizeof command,
+                 WITH_NAMES "--seed %" PRIu64 " --run %" PRIu64 " --runs %" PRIu64 " --seeds",
+                 AGAIN_SECONDS, (long)getpid(), f->seed, first, end - first);
     for (size_t i = 0; i < f->folder_count; i++)
         used += snprintf(command + used, sizeof command - (size_t)used, " '%s'", f->folders[i]);
     snprintf(command + used, sizeof command - (size_t)used, " 2>&1");
@@ -334,8 +335,7 @@ static bool run_again(const fuzzer *f, uint64_t first, uint64_t end, tsr_buffer 
 static void write_file(const fuzzer *f, uint64_t index, const char *kind, const char *bytes,
                        size_t size_bytes) {
     char path[4096];
-    snprintf(path, sizeof path, "%s/%llu-%llu.%s", f->found, (unsigned long long)f->seed,
-             (unsigned long long)index, kind);
+    snprintf(path, sizeof path, "%s/%" PRIu64 "-%" PRIu64 ".%s", f->found, f->seed, index, kind);
     FILE *file = fopen(path, "wb");
     if (!file) return;
     if (size_bytes) fwrite(bytes, 1, size_bytes, file);
@@ -395,9 +395,9 @@ static size_t add_death(fuzzer *f, const death *d, const tsr_buffer *log) {
     } else if (at < DEATHS_MAX) {
         f->deaths[f->death_count++] = *d;
         if (f->found) write_found(f, d->first, log);
-        fprintf(stderr, "fuzz: input %llu of seed %llu ended in %s, %s (%s)\n",
-                (unsigned long long)d->first, (unsigned long long)f->seed,
-                stages_names()[f->shared->stage], d->where, d->ours ? "OURS" : "upstream");
+        fprintf(stderr, "fuzz: input %" PRIu64 " of seed %" PRIu64 " ended in %s, %s (%s)\n",
+                d->first, f->seed, stages_names()[f->shared->stage], d->where,
+                d->ours ? "OURS" : "upstream");
     }
     return at;
 }
@@ -411,7 +411,7 @@ static void note_unsteady(fuzzer *f, uint64_t first, death *d, tsr_buffer *log) 
     bool steady = false;
     if (run_again(f, first, d->first + 1, &batch_log)) {
         snprintf(d->where, sizeof d->where, "died once, not again");
-        tsr_buffer_printf(log, "in a batch from %llu on\n", (unsigned long long)first);
+        tsr_buffer_printf(log, "in a batch from %" PRIu64 " on\n", first);
     } else {
         describe_death(f, d->first, false, batch_log.bytes ? batch_log.bytes : "", d);
         tsr_buffer_append(log, batch_log.bytes, batch_log.size_bytes);
@@ -498,36 +498,35 @@ static int report(const fuzzer *f, double seconds) {
         uint64_t reached = 0;
         for (int k = 0; k < KINDS; k++)
             for (size_t i = stage + 1; i <= STAGES_MAX; i++) reached += b->passed[k][i];
-        printf("%10llu passed %s\n", (unsigned long long)reached, stages_names()[stage]);
+        printf("%10" PRIu64 " passed %s\n", reached, stages_names()[stage]);
     }
     for (size_t i = 0; i < f->death_count; i++) {
         const death *d = &f->deaths[i];
         bool known = !d->ours && (!__lsan_do_recoverable_leak_check || is_known(f, d->where));
-        printf("%10llu died in %s: %s (first: %llu)\n", (unsigned long long)d->count, d->where,
+        printf("%10" PRIu64 " died in %s: %s (first: %" PRIu64 ")\n", d->count, d->where,
                d->ours ? "OURS"
                : known ? "upstream, known"
                        : "upstream, NOT IN THE LEDGER",
-               (unsigned long long)d->first);
+               d->first);
         deaths += d->count;
         if (!known) code = 1;
     }
     for (int k = 0; k < KINDS; k++) {
         uint64_t reached = 0;
         for (size_t i = stages_last_pass(); i <= STAGES_MAX; i++) reached += b->passed[k][i];
-        printf("%s: %llu inputs, %.1f %% reached the last pass\n", kind_names[k],
-               (unsigned long long)b->runs[k],
+        printf("%s: %" PRIu64 " inputs, %.1f %% reached the last pass\n", kind_names[k], b->runs[k],
                b->runs[k] ? 100.0 * (double)reached / (double)b->runs[k] : 0.0);
         all += b->runs[k];
         last += reached;
     }
-    printf("fuzz: %llu inputs in %.0f s, %.1f %% reached the last pass, %llu died in MLIR\n",
-           (unsigned long long)(all + deaths + f->slow), seconds,
-           all ? 100.0 * (double)last / (double)(all + deaths) : 0.0, (unsigned long long)deaths);
+    printf("fuzz: %" PRIu64 " inputs in %.0f s, %.1f %% reached the last pass, %" PRIu64
+           " died in MLIR\n",
+           all + deaths + f->slow, seconds,
+           all ? 100.0 * (double)last / (double)(all + deaths) : 0.0, deaths);
     if (f->slow)
-        printf("%llu were slow: taken for hangs, and ended when run alone\n",
-               (unsigned long long)f->slow);
+        printf("%" PRIu64 " were slow: taken for hangs, and ended when run alone\n", f->slow);
     if (last * 100 < f->reach * (all + deaths)) {
-        printf("expected %llu %%\n", (unsigned long long)f->reach);
+        printf("expected %" PRIu64 " %%\n", f->reach);
         code = 1;
     }
     return code;

@@ -13,6 +13,7 @@
 #include "runtime/base/array.h"
 
 #include <ctype.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -218,9 +219,9 @@ static bool change_integer(subject *s) {
     char text[32];
     const token *t = pick(s, TOKEN_INT);
     if (!t) return false;
-    long long value = atoll(t->text);
-    snprintf(text, sizeof text, "%lld",
-             (long long)((unsigned long long)value + (chance(s->state, 50) ? 1u : -1ull)));
+    int64_t value = atoll(t->text);
+    snprintf(text, sizeof text, "%" PRId64,
+             (int64_t)((uint64_t)value + (chance(s->state, 50) ? 1u : -1ull)));
     const char *by = chance(s->state, 70) ? text : odd_integer(s);
     write_with(s, t, by, strlen(by));
     return true;

@@ -280,12 +280,13 @@ static bool make_tile(run *r) {
     bool often = choose(r, 2);
     size_t chosen = choose(r, tsr_target_count());
     begin(r->s, r->passed);
-    if (r->s->target)
-        TSR_ASSERT(!tsr_target_find(&r->ctx, r->s->target, &r->target).code);
-    else if (often)
-        TSR_ASSERT(!tsr_target_find(&r->ctx, "cpu:x86-64-v3", &r->target).code);
+    const char *name = r->s->target ? r->s->target : often ? "cpu:x86-64-v3" : NULL;
+    tsr_result found = TSR_SUCCESS;
+    if (name)
+        found = tsr_target_find(&r->ctx, name, &r->target);
     else
         r->target = tsr_target_get(chosen);
+    TSR_ASSERT(!found.code);
     if (!is_good(r, tsr_tile_lower(&r->ctx, r->module, r->target, &r->tile))) return false;
     r->passed++;
     return true;

@@ -2,6 +2,7 @@
 #include "compiler/schedule/memory/plan.h"
 
 #include <criterion/criterion.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -39,8 +40,7 @@ static void check_apart(const tsr_plan_value *values, uint32_t count,
             bool allowed = false;
             for (uint32_t k = 0; k < late->replace_count; k++) allowed |= late->replace[k] == early;
             cr_assert(allowed && a == b && values[early].last == late->first,
-                      "values %u and %u overlap at %llu and %llu", i, j, (unsigned long long)a,
-                      (unsigned long long)b);
+                      "values %u and %u overlap at %" PRIu64 " and %" PRIu64, i, j, a, b);
         }
     }
 }

@@ -10,6 +10,7 @@
 
 #include <criterion/criterion.h>
 #include <elf.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -279,8 +280,7 @@ Test(target, constant_of_equal_elements) {
     tsr_fault fault = {0};
     fill(&(tsr_kernel_args){buffers, &fault}, 0, COUNT);
     for (int i = 0; i < COUNT; i++)
-        cr_assert(x[i] == 1.5f && y[i] == -7, "element %d: %g, %lld", i, (double)x[i],
-                  (long long)y[i]);
+        cr_assert(x[i] == 1.5f && y[i] == -7, "element %d: %g, %" PRId64, i, (double)x[i], y[i]);
     tsr_code_object_unload(object);
     close_module(&f);
 }

@@ -7,6 +7,7 @@
 #include "tests/compiler/tile/harness.h"
 
 #include <criterion/criterion.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -261,9 +262,9 @@ Test(cross_entropy, label_out_of_range) {
                                                  GUARD_START, loss_outs);
                 cr_assert(fault.kind == TSR_FAULT_INDEX && fault.argument == 1 &&
                               fault.element == 3 && fault.value == bad[i] && fault.limit == 10,
-                          "kind %lld argument %lld element %lld value %lld limit %lld",
-                          (long long)fault.kind, (long long)fault.argument,
-                          (long long)fault.element, (long long)fault.value, (long long)fault.limit);
+                          "kind %" PRId64 " argument %" PRId64 " element %" PRId64 " value %" PRId64
+                          " limit %" PRId64,
+                          fault.kind, fault.argument, fault.element, fault.value, fault.limit);
             }
         cr_assert(isfinite(losses[3]) && isfinite(gradients[31]));
     }
@@ -300,8 +301,8 @@ Test(cross_entropy, small_labels) {
                 cr_assert(fault.kind == TSR_FAULT_INDEX && fault.argument == 1 &&
                               fault.element == ROWS - 1 && fault.value == bad[i] &&
                               fault.limit == CLASSES,
-                          "kind %lld element %lld value %lld; expected %d", (long long)fault.kind,
-                          (long long)fault.element, (long long)fault.value, bad[i]);
+                          "kind %" PRId64 " element %" PRId64 " value %" PRId64 "; expected %d",
+                          fault.kind, fault.element, fault.value, bad[i]);
             }
     }
     drop(&p);

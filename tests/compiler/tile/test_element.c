@@ -7,6 +7,7 @@
 #include "tests/compiler/tile/harness.h"
 
 #include <criterion/criterion.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -141,9 +142,8 @@ static void check_cast(tsr_dtype from, tsr_dtype to, const void *x, const void *
     for (size_t i = 0; i < CASTS; i++) {
         if (!is_float(to)) {
             cr_assert(integer_get(to, y, i) == cast_to_int(from, to, x, i),
-                      "%s to %s, element %zu: %g gives %lld", tsr_dtype_name(from),
-                      tsr_dtype_name(to), i, element_get(from, x, i),
-                      (long long)integer_get(to, y, i));
+                      "%s to %s, element %zu: %g gives %" PRId64, tsr_dtype_name(from),
+                      tsr_dtype_name(to), i, element_get(from, x, i), integer_get(to, y, i));
             continue;
         }
         double exact = is_float(from) ? element_get(from, x, i) : (double)integer_get(from, x, i);
@@ -285,7 +285,7 @@ Test(element, powers) {
     for (size_t i = 0; i < 50; i++) {
         double expected = pow(x[i], (double)n[i]);
         cr_assert(y[i] == expected || fabs(y[i] - expected) <= 1e-10 * fabs(expected),
-                  "%a ^ %lld: %a, not %a", x[i], (long long)n[i], y[i], expected);
+                  "%a ^ %" PRId64 ": %a, not %a", x[i], n[i], y[i], expected);
         argument scalars[] = {{&x[i], 8}, {&n[i], 8}, {NULL, 8}};
         kernel_test(&f, "s", scalars, 3, scalar_outs, NULL, NULL);
         cr_assert(memcmp(&z, &y[i], sizeof z) == 0);

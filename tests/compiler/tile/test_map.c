@@ -7,6 +7,7 @@
 #include "tests/compiler/tile/harness.h"
 
 #include <criterion/criterion.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -90,8 +91,8 @@ static void check_binary(tsr_dtype dtype, binary op, const void *x, const void *
         int64_t expected = int_binary(op, int_get(dtype, x, i), int_get(dtype, y, i));
         if (dtype == TSR_DTYPE_I32) expected = (int32_t)expected;
         cr_assert(int_get(dtype, got, i) == expected,
-                  "%s %s of element %zu: expected %lld, got %lld", binary_names[op],
-                  dtype_names[dtype], i, (long long)expected, (long long)int_get(dtype, got, i));
+                  "%s %s of element %zu: expected %" PRId64 ", got %" PRId64, binary_names[op],
+                  dtype_names[dtype], i, expected, int_get(dtype, got, i));
     }
 }
 
@@ -272,11 +273,10 @@ Test(map, clamp_of_integers) {
         const char *name = tsr_dtype_name(rows[r].dtype);
         tsr_buffer_printf(
             &text,
-            "tsched.func @c%zu(%%x: tensor<%dx%s>) -> tensor<%dx%s> attributes "
-            "{kind = \"map\"} {\n%%y = tessera.clamp %%x {low = %lld.0, high = %lld.0} "
-            ": tensor<%dx%s>\ntsched.return %%y : tensor<%dx%s>\n}\n",
-            r, SIZE, name, SIZE, name, (long long)rows[r].low, (long long)rows[r].high, SIZE, name,
-            SIZE, name);
+            "tsched.func @c%zu(%%x: tensor<%dx%s>) -> tensor<%dx%s> attributes {kind = \"map\"} "
+            "{\n%%y = tessera.clamp %%x {low = %" PRId64 ".0, high = %" PRId64
+            ".0} : tensor<%dx%s>\ntsched.return %%y : tensor<%dx%s>\n}\n",
+            r, SIZE, name, SIZE, name, rows[r].low, rows[r].high, SIZE, name, SIZE, name);
     }
     fixture f = {0};
     fixture_open(&f, text.bytes);
@@ -294,8 +294,8 @@ Test(map, clamp_of_integers) {
         for (size_t i = 0; i < SIZE; i++) {
             int64_t from = integer_at(dtype, x, i), got = integer_at(dtype, y, i);
             int64_t least = from < rows[r].low ? rows[r].low : from;
-            cr_assert_eq(got, least > rows[r].high ? rows[r].high : least, "%s: %lld gives %lld",
-                         tsr_dtype_name(dtype), (long long)from, (long long)got);
+            cr_assert_eq(got, least > rows[r].high ? rows[r].high : least,
+                         "%s: %" PRId64 " gives %" PRId64, tsr_dtype_name(dtype), from, got);
         }
     }
     tsr_buffer_finish(&text);

@@ -12,6 +12,7 @@
 
 #include <criterion/criterion.h>
 #include <criterion/logging.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -237,10 +238,9 @@ Test(math, gelu_slope) {
         run_slope_f32(&f, x, &worst);
         count += BLOCK;
     }
-    cr_log_info("gelu_slope_f32: 2^%.2f at most, %llu floats\n", log2(worst),
-                (unsigned long long)count);
-    cr_assert(getenv("TESSERA_MATH_STRIDE") || count >= (UINT64_C(1) << 32) / STRIDE, "%llu floats",
-              (unsigned long long)count);
+    cr_log_info("gelu_slope_f32: 2^%.2f at most, %" PRIu64 " floats\n", log2(worst), count);
+    cr_assert(getenv("TESSERA_MATH_STRIDE") || count >= (UINT64_C(1) << 32) / STRIDE,
+              "%" PRIu64 " floats", count);
     for (size_t i = 0; i < BLOCK; i++) wide[i] = random_uniform(&random, i % 2 ? -45 : -2, 45);
     wide[0] = (double)INFINITY, wide[1] = -(double)INFINITY, wide[2] = (double)NAN;
     for (size_t t = 0; t < f.built_count; t++) {

@@ -6,6 +6,7 @@
 #include "tests/compiler/tile/harness.h"
 
 #include <criterion/criterion.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,8 +46,7 @@ static void fill(tsr_dtype dtype, void *data, size_t count) {
 static void numbers(const int64_t *values, uint32_t count, char text[static TEXT]) {
     size_t used = (size_t)snprintf(text, TEXT, "[");
     for (uint32_t i = 0; i < count; i++)
-        used += (size_t)snprintf(text + used, TEXT - used, "%s%lld", i ? ", " : "",
-                                 (long long)values[i]);
+        used += (size_t)snprintf(text + used, TEXT - used, "%s%" PRId64, i ? ", " : "", values[i]);
     snprintf(text + used, TEXT - used, "]");
 }
 

@@ -6,6 +6,7 @@
 #include "tests/compiler/tile/harness.h"
 
 #include <criterion/criterion.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,8 +29,8 @@ static void test(const move *t) {
     }
     for (uint32_t d = 0; d < to.rank; d++) {
         to.dims[d] = t->from.dims[t->permutation[d]];
-        snprintf(order + strlen(order), sizeof order - strlen(order), "%s%lld", d ? ", " : "",
-                 (long long)t->permutation[d]);
+        snprintf(order + strlen(order), sizeof order - strlen(order), "%s%" PRId64, d ? ", " : "",
+                 t->permutation[d]);
     }
     tsr_type_format(t->dtype, &t->from, in);
     tsr_type_format(t->dtype, &to, out);

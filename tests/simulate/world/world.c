@@ -176,7 +176,8 @@ void sim_power_cut(sim_world *world, fault_crash crash) {
 /* Returns to the world until the process is woken. */
 static void yield(sim_process *process) {
     if (process->dead) {
-        TSR_ASSERT(++process->ghost_steps < GHOST_STEPS_MAX);
+        process->ghost_steps++;
+        TSR_ASSERT(process->ghost_steps < GHOST_STEPS_MAX);
         return;
     }
     sim_fiber_leave(process->fiber);

@@ -13,6 +13,7 @@
 #include "runtime/base/array.h"
 #include "runtime/base/hash/hash.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,7 @@
 static const fuzz_target *const targets[] = {&fuzz_manifest, &fuzz_token, &fuzz_base,
                                              &fuzz_message};
 static const fuzz_target *chosen;
-static unsigned long long run_count, pass_count;
+static uint64_t run_count, pass_count;
 
 void fuzz_require(bool holds, const char *promise) {
     if (holds) return;
@@ -81,7 +82,7 @@ size_t LLVMFuzzerMutate(uint8_t *bytes, size_t size_bytes, size_t size_max);
 
 static void tell(void) {
     if (run_count)
-        fprintf(stderr, "fuzz: %s: %llu executions, %.1f %% passed the header check\n",
+        fprintf(stderr, "fuzz: %s: %" PRIu64 " executions, %.1f %% passed the header check\n",
                 chosen->name, run_count, 100.0 * (double)pass_count / (double)run_count);
 }
 

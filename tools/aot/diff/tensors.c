@@ -6,6 +6,7 @@
 #include "runtime/data/array_file.h"
 #include "tools/aot/diff/diff.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -25,15 +26,14 @@ static tsr_result open_weights(diff *d, size_t side, const tsr_bundle_layer *lay
     const char *subject =
         tsr_arena_printf(&d->arena, "'%s' of '%s'", layer->title, d->sides[side].path);
     if (layer->size_bytes < LENGTH_BYTES)
-        FAIL(d->ctx, TSR_CORRUPT, "%s: expected at least %d bytes, got %llu", subject, LENGTH_BYTES,
-             (unsigned long long)layer->size_bytes);
+        FAIL(d->ctx, TSR_CORRUPT, "%s: expected at least %d bytes, got %" PRIu64, subject,
+             LENGTH_BYTES, layer->size_bytes);
     TRY(d->ctx, tsr_bundle_read_range(d->ctx, w->bundle, layer, 0, length, sizeof length));
     for (int i = LENGTH_BYTES; i-- > 0;) header = header << 8 | length[i];
     if (header > TSR_SAFETENSORS_HEADER_MAX || header > layer->size_bytes - LENGTH_BYTES)
         FAIL(d->ctx, TSR_CORRUPT,
-             "%s: expected a header inside of the %llu byte%s, got one of %llu", subject,
-             (unsigned long long)layer->size_bytes, TSR_PLURAL(layer->size_bytes),
-             (unsigned long long)header);
+             "%s: expected a header inside of the %" PRIu64 " byte%s, got one of %" PRIu64, subject,
+             layer->size_bytes, TSR_PLURAL(layer->size_bytes), header);
     size_t size = (size_t)header + LENGTH_BYTES;
     void *bytes = tsr_arena_alloc(&d->arena, size, 1, 16);
     w->block = tsr_arena_alloc(&d->arena, BLOCK_BYTES, 1, 64);
@@ -109,11 +109,10 @@ static tsr_result diff_tensor(diff *d, const weights *a, const weights *b,
     }
     if (found.differing)
         diff_note(d, "tensor", NULL, left->name, DIFF_CHANGED, &found,
-                  "%llu of %llu element%s differ, the first at %llu: %.9g became %.9g; the largest "
-                  "difference is %.9g, %llu ulp%s",
-                  (unsigned long long)found.differing, (unsigned long long)found.count,
-                  TSR_PLURAL(found.count), (unsigned long long)found.first, found.first_a,
-                  found.first_b, found.max_abs, (unsigned long long)found.max_ulp,
+                  "%" PRIu64 " of %" PRIu64 " element%s differ, the first at %" PRIu64
+                  ": %.9g became %.9g; the largest difference is %.9g, %" PRIu64 " ulp%s",
+                  found.differing, found.count, TSR_PLURAL(found.count), found.first, found.first_a,
+                  found.first_b, found.max_abs, found.max_ulp,
                   found.has_nan ? ", not counting NaN" : "");
     return TSR_SUCCESS;
 }
@@ -132,8 +131,8 @@ tsr_result diff_tensors(diff *d, const tsr_bundle_layer *layer_a, const tsr_bund
             TRY(d->ctx, diff_tensor(d, &a, &b, left, right));
         else
             diff_note(d, "tensor", NULL, order < 0 ? left->name : right->name,
-                      order < 0 ? DIFF_REMOVED : DIFF_ADDED, NULL, "%llu byte%s",
-                      (unsigned long long)(order < 0 ? left->size_bytes : right->size_bytes),
+                      order < 0 ? DIFF_REMOVED : DIFF_ADDED, NULL, "%" PRIu64 " byte%s",
+                      order < 0 ? left->size_bytes : right->size_bytes,
                       TSR_PLURAL(((order < 0 ? left->size_bytes : right->size_bytes))));
         i += order <= 0;
         k += order >= 0;
