@@ -6,7 +6,7 @@
 run 0 "$aot" --version
 has out '^tessera-aot [0-9]+\.[0-9]+\.[0-9]+$'
 run 0 "$aot" --help
-for command in build inspect verify repack bake keygen sign; do
+for command in build import inspect verify repack bake keygen sign; do
     has out "^  $command "
     run 0 "$aot" $command --help
     has out "^usage: tessera-aot $command"
@@ -18,10 +18,10 @@ for stage in graph autodiff schedule tile target llvm asm program; do has out "^
 
 run 6 "$aot"
 one_error
-has err 'build inspect verify repack'
+has err 'build import inspect verify repack'
 run 6 "$aot" bulid
 one_error
-has err "'bulid'.*known are build inspect verify repack"
+has err "'bulid'.*known are build import inspect verify repack"
 
 source=$examples/digits/digits.mlir
 run 6 "$aot" build
