@@ -7,7 +7,7 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 check "eight virtual ranks" "$AOT" build "$DIGITS/digits.mlir" -o ranks.tsb --target cpu:x86-64-v2,cpu:x86-64-v3 --virtual-ranks 8
 check "another bundle" "$AOT" build "$DIGITS/digits.mlir" -o other.tsb --target cpu:x86-64-v3 --virtual-ranks 4
 TRAIN=("$RUN" ranks.tsb "${DATA[@]}" --quiet --threads 1)
-job() { mpirun --oversubscribe -n "$1" "${TRAIN[@]}" --mpi "${@:2}"; }
+job() { mpi_job --oversubscribe -n "$1" "${TRAIN[@]}" --mpi "${@:2}"; }
 # Two ranks that were started with different arguments.
 pair() { mpi_job --oversubscribe -n 1 "${TRAIN[@]}" --mpi --steps 9 : -n 1 "$RUN" "$@" --quiet --threads 1 --mpi; }
 # told WHAT CODE REGEX COMMAND…: the job ends with that code, and its output contains the reason.
@@ -33,7 +33,7 @@ sed -e 's/^module @digits {/module @digits attributes {tessera.mesh = {data = 8}
     -e 's/weight_decay = 3.0e-1>}/weight_decay = 3.0e-1>, tessera.opt.shard = #tessera.opt.shard<axis = "data">, tessera.opt.partition = #tessera.opt.partition<"zero3">}/' \
     "$DIGITS/digits.mlir" >spread.mlir
 check "a state in parts" "$AOT" build spread.mlir -o spread.tsb --target cpu:x86-64-v3
-spread() { mpirun --oversubscribe -n "$1" "$RUN" spread.tsb "${DATA[@]}" --quiet --threads 1 --mpi "${@:2}"; }
+spread() { mpi_job --oversubscribe -n "$1" "$RUN" spread.tsb "${DATA[@]}" --quiet --threads 1 --mpi "${@:2}"; }
 expect "parts, two ranks: the same bits" 0 "^state $(state_of alone.out) step 40" spread 2 --steps 40
 expect "parts, saved by three" 0 'step 20 generation 1' spread 3 --steps 20 --state-dir P
 expect "and taken up by two: as if undisturbed" 0 "^state $(state_of alone.out) step 40 generation 2" spread 2 --steps 40 --state-dir P

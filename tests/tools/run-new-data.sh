@@ -121,7 +121,7 @@ if grep -q 'built without MPI' .err || ! command -v mpirun >/dev/null; then
     skip "ranks of an MPI job: this build has no MPI"
     finish
 fi
-job() { mpirun --oversubscribe -n "$1" "$RUN" ranks.tsb --quiet --threads 1 --mpi "${@:2}"; }
+job() { mpi_job --oversubscribe -n "$1" "$RUN" ranks.tsb --quiet --threads 1 --mpi "${@:2}"; }
 rm -rf P p.* && cp -a S P
 check "positions of three ranks of a job" mpirun --oversubscribe -n 3 "$POSITIONS" ranks.tsb images.u8 labels.i64 $STEPS P p mpi new
 one_position "three ranks of a job" P 3

@@ -335,6 +335,11 @@ static TSR_RESULT collapse(rows *r) {
         if (r->items[i]->kind == TSR_ROW_LEAF)
             leaves.nodes[leaves.node_count++] = &r->items[i]->node;
     tsr_space_collapse(&r->space, regions, 1, r->outputs, r->plain_count);
+    if (r->space.rank) return TSR_SUCCESS;
+    /* Every dim has extent 1: one column stays. Strides after the last dim are 0. */
+    r->space.rank = 1;
+    r->space.dims[0] = 1;
+    r->space.reduced[0] = false;
     return TSR_SUCCESS;
 }
 
@@ -390,9 +395,9 @@ static void emit_columns(rows *r) {
                            tsr_point_offset(b, &r->point, &r->outputs[i]), r->point.mask);
 }
 
-/* Emits repairs of rows that include the last dim and other dims before it: one row after the
- * other. */
-static tsr_result emit_repairs(rows *r) {
+/* Emits rows whose last dim is reduced, one after the other: repairs that also reduce dims before
+ * it, and rows whose last dims of extent 1 were dropped. */
+static tsr_result emit_single_rows(rows *r) {
     tsr_tile_builder *b = &r->group->b;
     bool outer[TSR_RANK_MAX] = {false};
     for (uint32_t d = 0; d < r->space.rank; d++) outer[d] = !r->space.reduced[d];
@@ -425,7 +430,7 @@ tsr_result tsr_rows_emit_columns(rows *r) {
     if (!r->walked) FAIL(group->ctx, TSR_MEMORY, "no memory to lower '%s'", group->name);
     TRY(group->ctx, collapse(r));
     uint32_t last = r->space.rank - 1;
-    if (r->space.reduced[last]) return emit_repairs(r);
+    if (r->space.reduced[last]) return emit_single_rows(r);
     uint32_t lanes = choose_lanes(r);
     bool outer[TSR_RANK_MAX] = {false};
     for (uint32_t d = 0; d < last; d++) outer[d] = !r->space.reduced[d];

@@ -18,7 +18,7 @@ elements are split over the blocks. The reference is computed in NumPy's longdou
   GPU.
 
 For f32 every case is tried in every layout, for the other types in one or two layouts, with 16 columns. The Tile IR of a GPU is tried
-with f32 and 16 columns. --full (minutes): 50 columns for each type, and the Tile IR of a GPU with both.
+with f32 and 16 columns. Tensors with dims of extent 1 are tried with f32, as columns. --full (minutes): 50 columns for each type, and the Tile IR of a GPU with both.
 
 Exits with 77 without NumPy.
 """
@@ -38,6 +38,7 @@ from norm_ranges import LEAST, MOST, TOLERANCE, L, build, cpu_levels, crossed, g
 
 COLUMNS = (16, 50)  # the second, and types other than f32, in some layouts alone
 PARTS = 2  # of a row, in tensors where others lie between them
+SINGLE = ((1, 1), (1, 2), (4, 1))  # columns and rows, one of them 1: those dims have extent 1
 
 
 class Layout:
@@ -305,11 +306,13 @@ CASES += [Mean('mean', list(LAYOUTS))]
 class Run:
     """A case in a layout and a type: its function, its rows, and what they should give."""
 
-    def __init__(self, name, case, layout, dtype, columns, random):
+    def __init__(self, name, case, layout, dtype, columns, random, count=None):
+        """`count`: how many of the rows; by default all."""
         self.name, self.case, self.layout, self.dtype = name, case, layout, dtype
-        made = rows(dtype, columns, random)
+        made = dict(list(rows(dtype, columns, random).items())[:count])
         pairs = crossed(made, dtype, random) if case.is_crossed else {n: (row, stored(random.standard_normal(columns), dtype)) for n, row in made.items()}
-        while len(pairs) % 2:  # as many in both blocks
+        pairs = dict(list(pairs.items())[:count])
+        while not count and len(pairs) % 2:  # as many in both blocks
             pairs[f'ordinary, {len(pairs)}'] = tuple(stored(random.standard_normal((2, columns)), dtype))
         self.made = list(pairs)
         self.given = case.inputs(dtype, *(np.stack(of) for of in zip(*pairs.values())))
@@ -379,6 +382,10 @@ def chosen(dtype, full, random):
             few = columns != COLUMNS[0] or dtype in (('f64', 'f16') if full else ('f64', 'f16', 'bf16'))
             for layout in case.layouts[1:4:2] if few else case.layouts:
                 runs.append(Run(f'f{len(runs)}', case, LAYOUTS[layout], dtype, columns, random))
+    for columns, count in SINGLE if dtype == 'f32' else ():
+        for case in CASES:
+            if 'columns' in case.layouts:
+                runs.append(Run(f'f{len(runs)}', case, LAYOUTS['columns'], dtype, columns, random, count))
     return runs
 
 
