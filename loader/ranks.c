@@ -51,7 +51,7 @@ typedef struct group {
     tsr_ranks_options options;
     tsr_rank_body body;
     void *user;
-    int fd, beside_fd; /* shared memory of the transport, and of its side channel */
+    int fd, secondary_fd; /* shared memory of the transport, and of its side channel */
     rank_report *reports;
     child *children;
     uint32_t running, ended;
@@ -95,7 +95,7 @@ static tsr_result work_and_leave(tsr_ctx *ctx, tsr_transport *transport, tsr_ran
 tsr_result tsr_ranks_join_job(tsr_ctx *ctx, tsr_rank_body body, void *user) {
     tsr_transport *transport = NULL;
     TRY(ctx, tsr_mpi_open(ctx, FIRST_DEADLINE_NS, &transport));
-    transport->beside->deadline_ns = SAVE_DEADLINE_NS;
+    transport->secondary->deadline_ns = SAVE_DEADLINE_NS;
     return work_and_leave(ctx, transport, body, user);
 }
 
@@ -112,9 +112,9 @@ static tsr_result join(tsr_ctx *ctx, int fd, uint32_t rank, uint64_t deadline_ns
 static tsr_result be_rank(tsr_ctx *ctx, const group *g, uint32_t rank) {
     tsr_transport *transport = NULL;
     TRY(ctx, join(ctx, g->fd, rank, FIRST_DEADLINE_NS, &transport));
-    tsr_result result = join(ctx, g->beside_fd, rank, SAVE_DEADLINE_NS, &transport->beside);
+    tsr_result result = join(ctx, g->secondary_fd, rank, SAVE_DEADLINE_NS, &transport->secondary);
     if (!result.code) {
-        transport->beside->is_beside = true;
+        transport->secondary->is_secondary = true;
         return work_and_leave(ctx, transport, g->body, g->user);
     }
     tsr_transport_close(transport);
@@ -276,7 +276,7 @@ static tsr_result run_once(tsr_ctx *ctx, group *g) {
     memset(g->reports, 0, g->options.rank_count * sizeof *g->reports);
     memset(g->children, 0, g->options.rank_count * sizeof *g->children);
     TRY(ctx, tsr_shared_create(ctx, &shared, &g->fd));
-    tsr_result result = tsr_shared_create(ctx, &shared, &g->beside_fd);
+    tsr_result result = tsr_shared_create(ctx, &shared, &g->secondary_fd);
     if (result.code) {
         close(g->fd);
         return result;
@@ -290,7 +290,7 @@ static tsr_result run_once(tsr_ctx *ctx, group *g) {
     wait_for_all(g);
     if (!result.code) result = judge(ctx, g);
     close(g->fd);
-    close(g->beside_fd);
+    close(g->secondary_fd);
     return result;
 }
 

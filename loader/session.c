@@ -177,7 +177,7 @@ static_assert((int)TSR_STORE_READERS_MAX <= (int)TSR_DEVICE_READERS_MAX &&
 
 static tsr_result read_tensor(tsr_ctx *ctx, void *user, unsigned reader, const void *data,
                               size_t size_bytes, const void **out_bytes) {
-    return tsr_executor_read_kept(ctx, user, reader, data, size_bytes, out_bytes);
+    return tsr_executor_read_snapshot(ctx, user, reader, data, size_bytes, out_bytes);
 }
 
 static tsr_result recover(tsr_ctx *ctx, session *self) {
@@ -187,7 +187,7 @@ static tsr_result recover(tsr_ctx *ctx, session *self) {
     if (self->model->state_count)
         memcpy(self->parts, self->model->state_parts,
                self->model->state_count * sizeof *self->parts);
-    if (several_ranks(self) && !self->model->transport->beside)
+    if (several_ranks(self) && !self->model->transport->secondary)
         FAIL(ctx, TSR_INTERNAL, "the transport of %u ranks has no channel for the state store",
              self->model->transport->rank_count);
     tsr_store_options store_options = {
@@ -202,7 +202,7 @@ static tsr_result recover(tsr_ctx *ctx, session *self) {
         .allow_inexact = options->allow_inexact,
         .event = options->store_event,
         .event_user = options->store_event_user,
-        .transport = several_ranks(self) ? self->model->transport->beside : NULL,
+        .transport = several_ranks(self) ? self->model->transport->secondary : NULL,
         .region = tsr_program_exported(&self->model->program.entries[self->job.entry]),
         .finite = true,
         .source = {read_tensor, self->model->executor},
@@ -288,7 +288,7 @@ static tsr_result reserve(tsr_ctx *ctx, session *self) {
                                  model->state[count]};
         count++;
     }
-    TRY(ctx, tsr_executor_ready_keeping(ctx, model->executor, &keeps));
+    TRY(ctx, tsr_executor_ready_snapshot(ctx, model->executor, &keeps));
     if (!keeps) qsort(state, count, sizeof *state, by_change);
     for (size_t i = 0; i < count; i++) {
         tensors[i] = state[i].tensor;

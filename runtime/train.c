@@ -202,9 +202,9 @@ static tsr_result save(tsr_ctx *ctx, run *self) {
     TRY(ctx, check_saves(ctx, self, &status));
     self->waited = tsr_clock_seconds() - start;
     /* The next step may read the state while it is copied (see finish_copy). Otherwise the executor
-     * keeps the values that are copied. */
+     * takes a snapshot, which is copied. */
     if (job->identify) job->identify(ctx, job->identify_user, &self->summary->position);
-    TRY(ctx, tsr_executor_keep(ctx, job->executor));
+    TRY(ctx, tsr_executor_take_snapshot(ctx, job->executor));
     TRY(ctx, tsr_store_save_begin(ctx, job->store, &self->summary->position));
     self->unsaved = false;
     tsr_trace_end(ctx->trace, TSR_TRACK_STEPS, "save", began_ns);

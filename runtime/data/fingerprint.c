@@ -39,7 +39,7 @@ struct tsr_fingerprint {
     bool started, cache_written;
     pthread_t thread;
     atomic_bool stop;
-    tsr_ctx beside;       /* context of the thread */
+    tsr_ctx thread_ctx;   /* context of the thread */
     pthread_mutex_t lock; /* guards all fields below, and `known` and `digest` of the sources */
     size_t at;            /* index of the current source */
     uint64_t element;     /* its next element */
@@ -173,24 +173,24 @@ static tsr_result hash_all(tsr_ctx *ctx, tsr_fingerprint *f) {
     return result;
 }
 
-static void *run_beside(void *user) {
+static void *run_thread(void *user) {
     tsr_fingerprint *f = user;
     const struct sched_param none = {0};
     pthread_setschedparam(pthread_self(), SCHED_IDLE, &none);
-    TSR_DROP(hash_all(&f->beside, f), "finish finds the error again");
+    TSR_DROP(hash_all(&f->thread_ctx, f), "finish finds the error again");
     return NULL;
 }
 
 void tsr_fingerprint_begin(tsr_ctx *ctx, tsr_fingerprint *fingerprint) {
     tsr_fingerprint *f = fingerprint;
     if (f->started) return;
-    f->beside = tsr_ctx_fork(ctx);
-    f->beside.log = NULL;
-    f->beside.trace = NULL;
+    f->thread_ctx = tsr_ctx_fork(ctx);
+    f->thread_ctx.log = NULL;
+    f->thread_ctx.trace = NULL;
     if (tsr_fingerprint_get_bytes(f) <= AT_ONCE_BYTES)
-        TSR_DROP(hash_all(&f->beside, f), "finish finds the error again");
+        TSR_DROP(hash_all(&f->thread_ctx, f), "finish finds the error again");
     else /* finish hashes everything if no thread was started */
-        f->started = pthread_create(&f->thread, NULL, run_beside, f) == 0;
+        f->started = pthread_create(&f->thread, NULL, run_thread, f) == 0;
 }
 
 tsr_result tsr_fingerprint_finish(tsr_ctx *ctx, tsr_fingerprint *fingerprint) {

@@ -52,7 +52,7 @@ typedef struct prepared {
      * before each command, after the last one, at the end. */
     struct CUgraphExec_st *timed[HALVES];
     struct CUevent_st **events; /* in the arena */
-    tsr_cuda_beside beside;
+    tsr_cuda_list_copies overlap;
 } prepared;
 
 /* ---- open ------------------------------------------------------------------------------------ */
@@ -62,9 +62,9 @@ static void cuda_close(tsr_device *device) {
     const tsr_cuda *cuda = &self->cuda;
     if (self->retained) {
         cuda->context_set(self->context);
-        tsr_cuda_finish_keeping(self);
+        tsr_cuda_finish_snapshot(self);
         tsr_cuda_finish_readers(self);
-        tsr_cuda_close_beside(self);
+        tsr_cuda_close_overlap(self);
         if (self->scratch) cuda->free(self->scratch, self->stream);
         if (self->module) cuda->module_unload(self->module);
         if (self->stream) cuda->stream_destroy(self->stream);
@@ -72,9 +72,9 @@ static void cuda_close(tsr_device *device) {
     }
     tsr_cuda_close(&self->cuda);
     tsr_arena_finish(&self->arena);
-    pthread_cond_destroy(&self->kept.freed);
-    pthread_mutex_destroy(&self->kept.turn);
-    pthread_mutex_destroy(&self->kept.mutex);
+    pthread_cond_destroy(&self->snapshot.freed);
+    pthread_mutex_destroy(&self->snapshot.turn);
+    pthread_mutex_destroy(&self->snapshot.mutex);
     free(self);
 }
 
@@ -209,7 +209,7 @@ static tsr_result open_stages(tsr_ctx *ctx, tsr_cuda_device *self,
     TRY(ctx, retain(ctx, self, options));
     TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, stream_create, self->about, &self->stream,
                            TSR_CUDA_STREAM_NON_BLOCKING));
-    TRY(ctx, tsr_cuda_init_keeping(ctx, self));
+    TRY(ctx, tsr_cuda_init_snapshot(ctx, self));
     tsr_cuda_expect(ctx, self, options->draws, options->takes_bytes);
     TRY(ctx, load_code(ctx, self, options));
     return allocate_scratch(ctx, self);
@@ -219,9 +219,9 @@ static tsr_cuda_device *create(const tsr_device_options *options) {
     tsr_cuda_device *self = calloc(1, sizeof *self);
     if (!self) return NULL;
     self->base.type = &tsr_device_cuda;
-    pthread_mutex_init(&self->kept.turn, NULL);
-    pthread_mutex_init(&self->kept.mutex, NULL);
-    pthread_cond_init(&self->kept.freed, NULL);
+    pthread_mutex_init(&self->snapshot.turn, NULL);
+    pthread_mutex_init(&self->snapshot.mutex, NULL);
+    pthread_cond_init(&self->snapshot.freed, NULL);
     self->names = options->kernels;
     self->memory_max = options->memory_max;
     self->one_by_one = options->one_by_one;
@@ -520,7 +520,7 @@ static tsr_result record_command(tsr_ctx *ctx, tsr_cuda_device *self, const tsr_
     const tsr_device_command *command = &list->commands[index];
     if (command->kind == TSR_DEVICE_LAUNCH) return launch(ctx, self, graph, command, index);
     if (command->kind != TSR_DEVICE_COPY)
-        return tsr_cuda_record_beside(ctx, self, list, &graph->beside, begin, index);
+        return tsr_cuda_record_overlap(ctx, self, list, &graph->overlap, begin, index);
     if (!command->copy_bytes) return TSR_SUCCESS;
     return TSR_CUDA_CALL(
         ctx, &self->cuda, copy, list->name, tsr_cuda_address_of(command->buffers[0]),
@@ -597,14 +597,14 @@ static tsr_result record(tsr_ctx *ctx, tsr_cuda_device *self, const tsr_device_m
     if (begin == 0) TRY(ctx, record_begin(ctx, self, memory, list, graph));
     for (uint32_t i = begin; i < end; i++) {
         if (i == copied && half == BEFORE)
-            TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, event_record, list->name, self->kept.before,
-                                   self->stream,
+            TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, event_record, list->name,
+                                   self->snapshot.before, self->stream,
                                    is_eager(self, list) ? 0 : TSR_CUDA_EVENT_RECORD_EXTERNAL));
         TRY(ctx, stamp(ctx, self, list, graph, 1 + i));
         TRY(ctx, record_command(ctx, self, list, graph, begin, i));
         if (self->one_by_one) TRY(ctx, wait_for_command(ctx, self, &list->commands[i]));
     }
-    TRY(ctx, tsr_cuda_join_beside(ctx, self, list, &graph->beside, begin, end));
+    TRY(ctx, tsr_cuda_join_overlap(ctx, self, list, &graph->overlap, begin, end));
     return end == list->command_count ? record_end(ctx, self, memory, list, graph) : TSR_SUCCESS;
 }
 
@@ -661,7 +661,7 @@ static tsr_result prepare_timed(tsr_ctx *ctx, tsr_cuda_device *self,
             TRY(ctx,
                 TSR_CUDA_CALL(ctx, &self->cuda, event_create, list->name, &graph->events[i], 0));
     if (eager) return TSR_SUCCESS;
-    TRY(ctx, tsr_cuda_time_beside(ctx, self, list, &graph->arena, &graph->beside));
+    TRY(ctx, tsr_cuda_time_overlap(ctx, self, list, &graph->arena, &graph->overlap));
     return capture(ctx, self, memory, list, graph, graph->timed);
 }
 
@@ -681,7 +681,7 @@ static tsr_result cuda_prepare(tsr_ctx *ctx, tsr_device *device, const tsr_devic
         TRY(ctx, tsr_cuda_reserve(ctx, self, list->name, fault_bytes, &graph->faults));
     }
     if (is_eager(self, list)) return TSR_SUCCESS;
-    TRY(ctx, tsr_cuda_ready_beside(ctx, self, list, &graph->arena, &graph->beside));
+    TRY(ctx, tsr_cuda_ready_overlap(ctx, self, list, &graph->arena, &graph->overlap));
     return capture(ctx, self, memory, list, graph, graph->execs);
 }
 
@@ -695,7 +695,7 @@ static void cuda_finish(tsr_device *device, tsr_device_list *list) {
     }
     for (uint32_t i = 0; graph->events && i < list->command_count + 3; i++)
         if (graph->events[i]) self->cuda.event_destroy(graph->events[i]);
-    tsr_cuda_finish_beside(self, list, &graph->beside);
+    tsr_cuda_finish_overlap(self, list, &graph->overlap);
     if (graph->faults) self->cuda.free(graph->faults, self->stream);
     if (graph->host_faults) self->cuda.host_free(graph->host_faults);
     tsr_arena_finish(&graph->arena);
@@ -726,7 +726,7 @@ static tsr_result read_spans(tsr_ctx *ctx, const tsr_cuda_device *self, const ts
         if (i == last && list->outputs.size_bytes) list->spans[count + 1] = span;
         before_ns = at_ns;
     }
-    return tsr_cuda_read_beside(ctx, self, list, &graph->beside, graph->events[0], began_ns);
+    return tsr_cuda_read_overlap(ctx, self, list, &graph->overlap, graph->events[0], began_ns);
 }
 
 static tsr_result run_half(tsr_ctx *ctx, tsr_cuda_device *self, const tsr_device_memory *memory,
@@ -780,9 +780,9 @@ const tsr_device_type tsr_device_cuda = {
     .write_caller = cuda_write_caller,
     .ready_readers = tsr_cuda_ready_readers,
     .read = tsr_cuda_read,
-    .ready_keeping = tsr_cuda_ready_keeping,
-    .keep = tsr_cuda_keep,
-    .read_kept = tsr_cuda_read_kept,
+    .ready_snapshot = tsr_cuda_ready_snapshot,
+    .take_snapshot = tsr_cuda_take_snapshot,
+    .read_snapshot = tsr_cuda_read_snapshot,
     .staged_upload = &tsr_cuda_staged_upload_functions,
     .draw = tsr_cuda_draw,
     .prepare = cuda_prepare,

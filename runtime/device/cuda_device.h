@@ -27,37 +27,37 @@ enum { TSR_CUDA_EXTENTS_MAX = 64 };
 typedef struct tsr_cuda_extent {
     uint64_t begin, end; /* offsets in the memory */
 } tsr_cuda_extent;
-typedef struct tsr_cuda_kept {
+typedef struct tsr_cuda_snapshot {
     /* `before` is recorded early enough before the first command that writes; `copied` follows the
      * copies, in their own stream. */
     struct CUevent_st *before, *copied;
     struct CUstream_st *copies;
     tsr_cuda_address memory, copy;
-    tsr_device_range range; /* range that is kept; empty if there is no memory for it */
+    tsr_device_range range; /* range that is copied; empty if there is no memory for it */
     pthread_mutex_t turn;   /* held by readers of the copy */
     pthread_mutex_t mutex;  /* guards the following fields; only the device's own thread changes
                                `open` */
     pthread_cond_t freed;   /* signalled when `holds` becomes false */
-    bool open;              /* nothing has been written since the keep */
+    bool open;              /* nothing has been written since the snapshot */
     bool broken;            /* the copy is invalid */
     bool holds;             /* readers of the copy wait: the results of a run are due soon */
     uint32_t read_count;    /* extents that were read while it was open */
     tsr_cuda_extent read[TSR_CUDA_EXTENTS_MAX];
-} tsr_cuda_kept;
+} tsr_cuda_snapshot;
 
 /* Offloads and prefetches that run concurrently with other commands. Per device: the streams,
  * created for the first list that has such copies, and an event for the begin of a copy. */
-typedef struct tsr_cuda_beside_streams {
+typedef struct tsr_cuda_copy_streams {
     struct CUstream_st *offloads, *prefetches;
     struct CUevent_st *begins;
-} tsr_cuda_beside_streams;
+} tsr_cuda_copy_streams;
 /* Per list: one event per command, NULL for commands other than these copies; in the list's arena.
  */
-typedef struct tsr_cuda_beside {
+typedef struct tsr_cuda_list_copies {
     struct CUevent_st **done;   /* recorded after each; NULL: the list has no such copies, or copies
                                    in order */
     struct CUevent_st **stamps; /* recorded before and after each; NULL: not timed */
-} tsr_cuda_beside;
+} tsr_cuda_list_copies;
 
 /* Chunks of files pass through a window of host memory, then through a slot of device memory. */
 enum { TSR_CUDA_SLOTS = TSR_DEVICE_DEPTH + TSR_DEVICE_WINDOWS };
@@ -100,8 +100,8 @@ typedef struct tsr_cuda_device {
     tsr_cuda_address scratch; /* large enough for every launch; 0: none */
     tsr_cuda_reader readers[TSR_DEVICE_READERS_MAX];
     void *buffers; /* address space of all rooms; NULL: none yet */
-    tsr_cuda_kept kept;
-    tsr_cuda_beside_streams beside;
+    tsr_cuda_snapshot snapshot;
+    tsr_cuda_copy_streams overlap;
     tsr_cuda_staged_upload staged_upload;
     struct CUmod_st *leaves_module, *normals_module; /* modules of the runtime's own kernels */
     struct CUfunc_st *leaves, *normals;              /* NULL: not loaded yet */
@@ -142,48 +142,50 @@ TSR_RESULT tsr_cuda_read(tsr_ctx *ctx, tsr_device *device, const tsr_device_memo
                          unsigned number, tsr_device_range range, const void **out_bytes);
 tsr_result tsr_cuda_draw(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
                          uint64_t offset_bytes, const tsr_device_normals *normals);
-/* cuda_kept.c: call before lists are prepared, which record kept.before; see tsr_device_type. */
-TSR_RESULT tsr_cuda_init_keeping(tsr_ctx *ctx, tsr_cuda_device *self);
-TSR_RESULT tsr_cuda_ready_keeping(tsr_ctx *ctx, tsr_device *device, tsr_device_range range,
-                                  bool *out_fits);
-TSR_RESULT tsr_cuda_keep(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory);
-TSR_RESULT tsr_cuda_read_kept(tsr_ctx *ctx, tsr_device *device, unsigned number,
-                              tsr_device_range range, const void **out_bytes);
+/* cuda_snapshot.c: call before lists are prepared, which record snapshot.before; see
+ * tsr_device_type. */
+TSR_RESULT tsr_cuda_init_snapshot(tsr_ctx *ctx, tsr_cuda_device *self);
+TSR_RESULT tsr_cuda_ready_snapshot(tsr_ctx *ctx, tsr_device *device, tsr_device_range range,
+                                   bool *out_fits);
+TSR_RESULT tsr_cuda_take_snapshot(tsr_ctx *ctx, tsr_device *device,
+                                  const tsr_device_memory *memory);
+TSR_RESULT tsr_cuda_read_snapshot(tsr_ctx *ctx, tsr_device *device, unsigned number,
+                                  tsr_device_range range, const void **out_bytes);
 /* Call before the device's stream gets commands that write tensors. `holds_readers`: if this ends
- * the validity of kept tensors, their readers wait until tsr_cuda_free_readers. */
+ * the validity of a snapshot, their readers wait until tsr_cuda_free_readers. */
 TSR_RESULT tsr_cuda_let_write(tsr_ctx *ctx, tsr_cuda_device *self, bool holds_readers);
 void tsr_cuda_free_readers(tsr_cuda_device *self);
 /* Releases everything above. */
-void tsr_cuda_finish_keeping(tsr_cuda_device *self);
-/* cuda_beside.c: allocates page-locked host memory for offloaded values; nothing if size_bytes is
+void tsr_cuda_finish_snapshot(tsr_cuda_device *self);
+/* cuda_overlap.c: allocates page-locked host memory for offloaded values; nothing if size_bytes is
  * 0. */
 TSR_RESULT tsr_cuda_allocate_offloaded(tsr_ctx *ctx, const tsr_cuda_device *self,
                                        uint64_t size_bytes, tsr_device_memory *memory);
 void tsr_cuda_release_offloaded(const tsr_cuda_device *self, const tsr_device_memory *memory);
 /* Create the events for capturing a list's concurrent copies, and for capturing them with times.
  * Both functions may fail half way: finish destroys the events that exist. */
-TSR_RESULT tsr_cuda_ready_beside(tsr_ctx *ctx, tsr_cuda_device *self, const tsr_device_list *list,
-                                 tsr_arena *arena, tsr_cuda_beside *out_beside);
-TSR_RESULT tsr_cuda_time_beside(tsr_ctx *ctx, const tsr_cuda_device *self,
-                                const tsr_device_list *list, tsr_arena *arena,
-                                tsr_cuda_beside *beside);
-void tsr_cuda_finish_beside(const tsr_cuda_device *self, const tsr_device_list *list,
-                            const tsr_cuda_beside *beside);
-void tsr_cuda_close_beside(const tsr_cuda_device *self);
+TSR_RESULT tsr_cuda_ready_overlap(tsr_ctx *ctx, tsr_cuda_device *self, const tsr_device_list *list,
+                                  tsr_arena *arena, tsr_cuda_list_copies *out_overlap);
+TSR_RESULT tsr_cuda_time_overlap(tsr_ctx *ctx, const tsr_cuda_device *self,
+                                 const tsr_device_list *list, tsr_arena *arena,
+                                 tsr_cuda_list_copies *overlap);
+void tsr_cuda_finish_overlap(const tsr_cuda_device *self, const tsr_device_list *list,
+                             const tsr_cuda_list_copies *overlap);
+void tsr_cuda_close_overlap(const tsr_cuda_device *self);
 /* Records command `index`, a concurrent copy or an await, in a capture that begins with command
  * `begin`. */
-TSR_RESULT tsr_cuda_record_beside(tsr_ctx *ctx, const tsr_cuda_device *self,
-                                  const tsr_device_list *list, const tsr_cuda_beside *beside,
-                                  uint32_t begin, uint32_t index);
+TSR_RESULT tsr_cuda_record_overlap(tsr_ctx *ctx, const tsr_cuda_device *self,
+                                   const tsr_device_list *list, const tsr_cuda_list_copies *overlap,
+                                   uint32_t begin, uint32_t index);
 /* Called when that capture ends, before command `end`: waits for the copies that have not been
  * awaited. */
-TSR_RESULT tsr_cuda_join_beside(tsr_ctx *ctx, const tsr_cuda_device *self,
-                                const tsr_device_list *list, const tsr_cuda_beside *beside,
-                                uint32_t begin, uint32_t end);
+TSR_RESULT tsr_cuda_join_overlap(tsr_ctx *ctx, const tsr_cuda_device *self,
+                                 const tsr_device_list *list, const tsr_cuda_list_copies *overlap,
+                                 uint32_t begin, uint32_t end);
 /* Reads the spans of the copies if they are timed; event `began` was at began_ns. */
-TSR_RESULT tsr_cuda_read_beside(tsr_ctx *ctx, const tsr_cuda_device *self,
-                                const tsr_device_list *list, const tsr_cuda_beside *beside,
-                                struct CUevent_st *began, uint64_t began_ns);
+TSR_RESULT tsr_cuda_read_overlap(tsr_ctx *ctx, const tsr_cuda_device *self,
+                                 const tsr_device_list *list, const tsr_cuda_list_copies *overlap,
+                                 struct CUevent_st *began, uint64_t began_ns);
 /* Starts a thread that prepares drawing, or the staged upload of `takes_bytes` bytes of files;
  * without a thread, this is done later. */
 void tsr_cuda_expect(const tsr_ctx *ctx, tsr_cuda_device *self, bool draws, uint64_t takes_bytes);

@@ -6,8 +6,8 @@
  *
  *     open -> allocate -> prepare a list … -> (upload) -> run -> (download) -> … -> finish -> close
  *
- * Everything but read, read_kept and staged uploads is called from one thread at a time. Nothing is
- * allocated between prepare and finish.
+ * Everything but read, read_snapshot and staged uploads is called from one thread at a time.
+ * Nothing is allocated between prepare and finish.
  */
 #ifndef TSR_RUNTIME_DEVICE_DEVICE_H
 #define TSR_RUNTIME_DEVICE_DEVICE_H
@@ -176,15 +176,16 @@ typedef struct tsr_device_type {
     tsr_result (*ready_readers)(tsr_ctx *ctx, tsr_device *device, unsigned count);
     tsr_result (*read)(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
                        unsigned reader, tsr_device_range range, const void **out_bytes);
-    /* Keep the values of a range, so that runs need not wait for its readers: read_kept returns the
-     * values at the time of keep, as above, also when runs have written the range since. Each part
-     * is read once, best in the order of the memory, before the next keep. ready_keeping allocates
-     * memory for this; *out_capacity is false if memory is insufficient. NULL: not supported. */
-    tsr_result (*ready_keeping)(tsr_ctx *ctx, tsr_device *device, tsr_device_range range,
-                                bool *out_fits);
-    tsr_result (*keep)(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory);
-    tsr_result (*read_kept)(tsr_ctx *ctx, tsr_device *device, unsigned reader,
-                            tsr_device_range range, const void **out_bytes);
+    /* Snapshots of a range: runs need not wait for its readers. read_snapshot returns the values at
+     * the time of the snapshot, as above, also when runs have written the range since. Each part is
+     * read once, best in the order of the memory, before the next snapshot. ready_snapshot
+     * allocates memory for this; *out_fits is false if memory is insufficient. NULL: not supported.
+     */
+    tsr_result (*ready_snapshot)(tsr_ctx *ctx, tsr_device *device, tsr_device_range range,
+                                 bool *out_fits);
+    tsr_result (*take_snapshot)(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory);
+    tsr_result (*read_snapshot)(tsr_ctx *ctx, tsr_device *device, unsigned reader,
+                                tsr_device_range range, const void **out_bytes);
     const tsr_device_staged_upload *staged_upload; /* NULL: the device cannot hash */
     /* Draws into the device's memory at `offset_bytes`. NULL: not supported. */
     tsr_result (*draw)(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,

@@ -103,7 +103,8 @@ struct tsr_executor {
                                              tsr_executor_get_failed_region */
     bool goes_along;                      /* a part of a region is running on ranks that exchange */
     tsr_result failure;                   /* failure of this rank in that region */
-    bool keeps; /* there is memory to keep the state, so that nobody waits for its readers */
+    bool has_snapshot; /* there is memory for a snapshot of the state: nobody waits for its readers
+                        */
     uint64_t iterations[TSR_PROGRAM_DEPTH_MAX]; /* current iterations of the enclosing loops,
                                                    outermost first */
     uint32_t depth;                             /* number of loops; 0 outside of loops */

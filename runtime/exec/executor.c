@@ -254,7 +254,7 @@ static tsr_result report_fault(tsr_ctx *ctx, tsr_executor *executor, size_t entr
 void tsr_executor_set_seed(tsr_executor *executor, uint64_t seed) { executor->seed = seed; }
 
 void tsr_executor_set_guard(tsr_executor *e, void (*guard)(void *, const void *), void *user) {
-    e->memory.guard = e->keeps ? NULL : guard;
+    e->memory.guard = e->has_snapshot ? NULL : guard;
     e->memory.guard_user = user;
 }
 
@@ -308,28 +308,29 @@ static tsr_device_range range_of_state(const tsr_executor *executor) {
     return (tsr_device_range){(uint64_t)(begin - executor->memory.host), (uint64_t)(end - begin)};
 }
 
-tsr_result tsr_executor_ready_keeping(tsr_ctx *ctx, tsr_executor *executor, bool *out_keeps) {
+tsr_result tsr_executor_ready_snapshot(tsr_ctx *ctx, tsr_executor *executor,
+                                       bool *out_has_snapshot) {
     const tsr_device_type *type = executor->device->type;
-    if (type->ready_keeping)
-        TRY(ctx,
-            type->ready_keeping(ctx, executor->device, range_of_state(executor), &executor->keeps));
-    *out_keeps = executor->keeps;
+    if (type->ready_snapshot)
+        TRY(ctx, type->ready_snapshot(ctx, executor->device, range_of_state(executor),
+                                      &executor->has_snapshot));
+    *out_has_snapshot = executor->has_snapshot;
     return TSR_SUCCESS;
 }
 
-tsr_result tsr_executor_keep(tsr_ctx *ctx, tsr_executor *executor) {
-    if (!executor->keeps) return TSR_SUCCESS;
+tsr_result tsr_executor_take_snapshot(tsr_ctx *ctx, tsr_executor *executor) {
+    if (!executor->has_snapshot) return TSR_SUCCESS;
     TRY(ctx, upload_tensors(ctx, executor));
-    return executor->device->type->keep(ctx, executor->device, &executor->memory);
+    return executor->device->type->take_snapshot(ctx, executor->device, &executor->memory);
 }
 
-tsr_result tsr_executor_read_kept(tsr_ctx *ctx, tsr_executor *executor, unsigned reader,
-                                  const void *data, size_t size_bytes, const void **out_bytes) {
+tsr_result tsr_executor_read_snapshot(tsr_ctx *ctx, tsr_executor *executor, unsigned reader,
+                                      const void *data, size_t size_bytes, const void **out_bytes) {
     const tsr_device_range range = {(uint64_t)((const char *)data - executor->memory.host),
                                     size_bytes};
-    if (!executor->keeps)
+    if (!executor->has_snapshot)
         return tsr_executor_read(ctx, executor, reader, data, size_bytes, out_bytes);
-    return executor->device->type->read_kept(ctx, executor->device, reader, range, out_bytes);
+    return executor->device->type->read_snapshot(ctx, executor->device, reader, range, out_bytes);
 }
 
 /* Returns the tensor at or before `data`. */

@@ -103,14 +103,15 @@ TSR_RESULT tsr_executor_ready_readers(tsr_ctx *ctx, tsr_executor *executor, unsi
 TSR_RESULT tsr_executor_read(tsr_ctx *ctx, tsr_executor *executor, unsigned reader,
                              const void *data, size_t size_bytes, const void **out_bytes);
 
-/* The same for the state (all tensors but constants) as it was at the last keep, if the device can
- * keep a copy in addition to the memory of runs and has room for it, which ready_keeping allocates;
- * otherwise for the current state. Kept values need no guard and are read once, best in the order
- * of the config. Call ready_keeping before the guard is set. */
-TSR_RESULT tsr_executor_ready_keeping(tsr_ctx *ctx, tsr_executor *executor, bool *out_keeps);
-TSR_RESULT tsr_executor_keep(tsr_ctx *ctx, tsr_executor *executor);
-TSR_RESULT tsr_executor_read_kept(tsr_ctx *ctx, tsr_executor *executor, unsigned reader,
-                                  const void *data, size_t size_bytes, const void **out_bytes);
+/* The same for the state (all tensors but constants) at the last snapshot, if the device can hold a
+ * copy in addition to the memory of runs and has memory for it, which ready_snapshot allocates;
+ * otherwise for the current state. A snapshot needs no guard and is read once, best in the order of
+ * the config. Call ready_snapshot before the guard is set. */
+TSR_RESULT tsr_executor_ready_snapshot(tsr_ctx *ctx, tsr_executor *executor,
+                                       bool *out_has_snapshot);
+TSR_RESULT tsr_executor_take_snapshot(tsr_ctx *ctx, tsr_executor *executor);
+TSR_RESULT tsr_executor_read_snapshot(tsr_ctx *ctx, tsr_executor *executor, unsigned reader,
+                                      const void *data, size_t size_bytes, const void **out_bytes);
 
 /* Sets the value of inputs of source SEED; 0 before the first call. */
 void tsr_executor_set_seed(tsr_executor *executor, uint64_t seed);

@@ -221,7 +221,7 @@ static void mpi_close(tsr_transport *t) {
     mpi *m = (mpi *)t;
     if (m->failed) MPI_Abort(MPI_COMM_WORLD, m->failed);
     if (m->comm != MPI_COMM_NULL) MPI_Comm_free(&m->comm);
-    if (!m->base.is_beside) MPI_Finalize();
+    if (!m->base.is_secondary) MPI_Finalize();
     free(m->envelopes);
     free(m->flows);
     free(t->scratch);
@@ -256,13 +256,13 @@ static tsr_result use_world(tsr_ctx *ctx, mpi *m) {
     return TSR_SUCCESS;
 }
 
-static tsr_result open_end(tsr_ctx *ctx, uint64_t deadline_ns, bool is_beside, mpi **out_end) {
+static tsr_result open_end(tsr_ctx *ctx, uint64_t deadline_ns, bool is_secondary, mpi **out_end) {
     mpi *m = calloc(1, sizeof *m);
     if (!m) FAIL(ctx, TSR_MEMORY, "no memory for a transport");
     m->base.kind = &mpi_kind;
     m->base.deadline_ns = deadline_ns;
     m->comm = MPI_COMM_NULL;
-    m->base.is_beside = is_beside;
+    m->base.is_secondary = is_secondary;
     *out_end = m;
     return use_world(ctx, m);
 }
@@ -279,13 +279,13 @@ static tsr_result start(tsr_ctx *ctx) {
 
 tsr_result tsr_mpi_open(tsr_ctx *ctx, uint64_t deadline_ns, tsr_transport **out_transport) {
     int started = 0;
-    mpi *m = NULL, *beside = NULL;
+    mpi *m = NULL, *secondary = NULL;
     MPI_Initialized(&started);
     if (started) FAIL(ctx, TSR_USAGE, "MPI was started before in this process");
     TRY(ctx, start(ctx));
     tsr_result result = open_end(ctx, deadline_ns, false, &m);
-    if (!result.code) result = open_end(ctx, deadline_ns, true, &beside);
-    if (m && beside) m->base.beside = &beside->base;
+    if (!result.code) result = open_end(ctx, deadline_ns, true, &secondary);
+    if (m && secondary) m->base.secondary = &secondary->base;
     if (result.code && m) tsr_transport_close(&m->base);
     if (result.code && !m) MPI_Finalize();
     if (!result.code) *out_transport = &m->base;

@@ -92,11 +92,11 @@ tsr_result tsr_transport_retract(tsr_ctx *ctx, tsr_transport *t) {
 
 void tsr_transport_fail(tsr_transport *t, tsr_code code, const char *text) {
     if (t->kind->fail) t->kind->fail(t, code, text);
-    if (t->beside) tsr_transport_fail(t->beside, code, text);
+    if (t->secondary) tsr_transport_fail(t->secondary, code, text);
 }
 
 void tsr_transport_close(tsr_transport *t) {
     if (!t) return;
-    tsr_transport_close(t->beside);
+    tsr_transport_close(t->secondary);
     t->kind->close(t);
 }

@@ -115,8 +115,8 @@ struct tsr_transport {
     size_t meeting_bytes; /* maximum bytes that a rank contributes to a meeting; 0: no meetings */
     /* Owned: a second end between the same ranks, for another thread; or NULL. The second end fails
      * when this transport fails, and is closed together with it. */
-    tsr_transport *beside;
-    bool is_beside; /* this is such a second end */
+    tsr_transport *secondary;
+    bool is_secondary; /* this is such a second end */
 };
 
 /* Fails with TSR_RANK: a rank ended, was late, or ran a different operation. After any failure,
@@ -137,7 +137,7 @@ void tsr_transport_close(tsr_transport *t); /* accepts NULL */
 
 /* The trace track for the operations of this end. */
 static inline tsr_track tsr_transport_track(const tsr_transport *t) {
-    return t->is_beside ? TSR_TRACK_SAVE_EXCHANGES : TSR_TRACK_EXCHANGES;
+    return t->is_secondary ? TSR_TRACK_SAVE_EXCHANGES : TSR_TRACK_EXCHANGES;
 }
 /* Returns the number of the next operation in which all ranks take part; called by an
  * implementation before the operation begins. */

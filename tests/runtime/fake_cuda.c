@@ -195,7 +195,7 @@ static bool advance(run *r, int lane, bool forces) {
     if (s->kind == WAIT && r->done[s->of] < s->done) return false;
     ++*next;
     perform(s);
-    fake.moves_beside += lane > 0 && s->kind == MOVE;
+    fake.concurrent_moves += lane > 0 && s->kind == MOVE;
     r->done[lane]++;
     return true;
 }

@@ -30,7 +30,7 @@ typedef struct fake_cuda {
     int paired_blocks;         /* blocks in the last launch of the kernel with pairs */
     bool early;                /* the other streams of a graph run early; false: late */
     int lanes;                 /* number of streams of the graph that was captured last */
-    int moves_beside;          /* number of copies by these streams */
+    int concurrent_moves;      /* number of copies by these streams */
     int copies;                /* number of copies within the device outside of graphs */
     int downloads;             /* number of downloads outside of graphs */
     int waited_launches;       /* value of `launches` when the last awaited event was recorded */

@@ -178,7 +178,7 @@ Test(device, one_by_one_names_the_command) {
     bench_expect_nothing_open("at the end");
 }
 
-Test(device, one_by_one_names_what_copies_beside) {
+Test(device, one_by_one_names_concurrent_copies) {
     static const named rows[] = {{3, "(700): an offload at offloaded.mlir:1:1; "},
                                  {6, "(700): an await at offloaded.mlir:1:1; "},
                                  {11, "(700): a prefetch at offloaded.mlir:1:1; "}};
@@ -210,7 +210,7 @@ Test(device, other_lists_have_one_stream) {
 }
 
 /* Concurrent copies have tracks of their own in a trace, and the waits for them are shown. */
-Test(device, copies_beside_are_traced) {
+Test(device, concurrent_copies_are_traced) {
     const tsr_trace_options options = {.size_bytes = sizeof options};
     static const char *const shown[] = {"\"copies to the host, concurrent with kernels\"",
                                         "\"copies from the host, concurrent with kernels\"",
@@ -303,13 +303,14 @@ static tsr_result live_traced(bench *b, const tsr_device_options *options,
     TRY(&b->ctx, live_offloaded(b));
     TRY(&b->ctx, b->device->type->measure(&b->ctx, b->device, &limits));
     TRY(&b->ctx, tsr_executor_ready_readers(&b->ctx, *out_executor, 2));
-    bool keeps = false;
-    TRY(&b->ctx, tsr_executor_ready_keeping(&b->ctx, *out_executor, &keeps));
+    bool has_snapshot = false;
+    TRY(&b->ctx, tsr_executor_ready_snapshot(&b->ctx, *out_executor, &has_snapshot));
     for (uint64_t step = 1; step < 3; step++) {
         tsr_trace_step(b->ctx.trace, step);
-        TRY(&b->ctx, tsr_executor_keep(&b->ctx, *out_executor));
-        TRY(&b->ctx, tsr_executor_read_kept(&b->ctx, *out_executor, 0,
-                                            tsr_executor_get_tensor(*out_executor, 0), 4, &bytes));
+        TRY(&b->ctx, tsr_executor_take_snapshot(&b->ctx, *out_executor));
+        TRY(&b->ctx,
+            tsr_executor_read_snapshot(&b->ctx, *out_executor, 0,
+                                       tsr_executor_get_tensor(*out_executor, 0), 4, &bytes));
         TRY(&b->ctx, tsr_executor_run(&b->ctx, *out_executor, TOY_TRAIN, step));
         TRY(&b->ctx, tsr_executor_read(&b->ctx, *out_executor, 1,
                                        tsr_executor_get_tensor(*out_executor, 0), 4, &bytes));

@@ -51,7 +51,7 @@ int main(int argc, char **argv) {
     }
     bool disagrees = argc > 1 && strcmp(argv[1], "--desync") == 0;
     int code = disagrees ? desync(&ctx, t) : run_bodies(&ctx, t);
-    if (!code && !disagrees) code = run_bodies(&ctx, t->beside);
+    if (!code && !disagrees) code = run_bodies(&ctx, t->secondary);
     if (code) tsr_transport_fail(t, TSR_RANK, ctx.error.text);
     tsr_transport_close(t);
     return code;

@@ -339,7 +339,7 @@ static tsr_result add_files(tsr_ctx *ctx, const void *user, tsr_files *files) {
                                      stage->ending, stage->per_target));
     }
     if (!b->verify_rebuild) return TSR_SUCCESS;
-    return tsr_files_add_beside(ctx, files, "-o", TSR_FILE_WRITE, b->output, ".rebuild");
+    return tsr_files_add_sibling(ctx, files, "-o", TSR_FILE_WRITE, b->output, ".rebuild");
 }
 
 static void list_stages(tsr_buffer *out) {

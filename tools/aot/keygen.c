@@ -27,8 +27,8 @@ done:
 
 /* user: the path of the private key. */
 static tsr_result add_files(tsr_ctx *ctx, const void *user, tsr_files *files) {
-    return tsr_files_add_beside(ctx, files, "-o", TSR_FILE_WRITE, *(const char *const *)user,
-                                ".pub");
+    return tsr_files_add_sibling(ctx, files, "-o", TSR_FILE_WRITE, *(const char *const *)user,
+                                 ".pub");
 }
 
 tsr_result tsr_aot_keygen(tsr_ctx *ctx, int argc, char **argv) {

@@ -34,7 +34,7 @@ static tsr_result add_files(tsr_ctx *ctx, const void *user, tsr_files *files) {
     static const char *const suffixes[] = {".part", ".part.sigstore.json", ".sigstore.json"};
     const char *path = *(const char *const *)user;
     for (size_t i = 0; i < TSR_COUNT(suffixes); i++)
-        TRY(ctx, tsr_files_add_beside(ctx, files, "-o", TSR_FILE_WRITE, path, suffixes[i]));
+        TRY(ctx, tsr_files_add_sibling(ctx, files, "-o", TSR_FILE_WRITE, path, suffixes[i]));
     return TSR_SUCCESS;
 }
 

@@ -23,8 +23,8 @@ static tsr_result sign(tsr_ctx *ctx, tsr_bundle *bundle, const char *key) {
 
 /* user: the path of the bundle. */
 static tsr_result add_files(tsr_ctx *ctx, const void *user, tsr_files *files) {
-    return tsr_files_add_beside(ctx, files, "the signature", TSR_FILE_WRITE,
-                                *(const char *const *)user, ".sigstore.json");
+    return tsr_files_add_sibling(ctx, files, "the signature", TSR_FILE_WRITE,
+                                 *(const char *const *)user, ".sigstore.json");
 }
 
 tsr_result tsr_aot_sign(tsr_ctx *ctx, int argc, char **argv) {

@@ -50,12 +50,12 @@ static tsr_result append(tsr_ctx *ctx, tsr_files *files, tsr_file row) {
     return TSR_SUCCESS;
 }
 
-tsr_result tsr_files_add_beside(tsr_ctx *ctx, tsr_files *files, const char *flag, tsr_file_use use,
-                                const char *path, const char *suffix) {
+tsr_result tsr_files_add_sibling(tsr_ctx *ctx, tsr_files *files, const char *flag, tsr_file_use use,
+                                 const char *path, const char *suffix) {
     if (!path) return TSR_SUCCESS;
-    const char *beside = tsr_arena_printf(&files->arena, "%s%s", path, suffix);
-    if (!beside) FAIL(ctx, TSR_MEMORY, "no memory for the path '%s%s'", path, suffix);
-    return append(ctx, files, (tsr_file){.flag = flag, .path = beside, .use = use});
+    const char *sibling = tsr_arena_printf(&files->arena, "%s%s", path, suffix);
+    if (!sibling) FAIL(ctx, TSR_MEMORY, "no memory for the path '%s%s'", path, suffix);
+    return append(ctx, files, (tsr_file){.flag = flag, .path = sibling, .use = use});
 }
 
 tsr_result tsr_files_add(tsr_ctx *ctx, tsr_files *files, const char *flag, tsr_file_use use,
@@ -63,8 +63,8 @@ tsr_result tsr_files_add(tsr_ctx *ctx, tsr_files *files, const char *flag, tsr_f
     if (!path || use == TSR_FILE_NONE || use == TSR_FILE_FOLDER) return TSR_SUCCESS;
     if (use == TSR_FILE_BUNDLE)
         for (size_t i = 0; i < TSR_COUNT(signature_suffixes); i++)
-            TRY(ctx,
-                tsr_files_add_beside(ctx, files, flag, TSR_FILE_READ, path, signature_suffixes[i]));
+            TRY(ctx, tsr_files_add_sibling(ctx, files, flag, TSR_FILE_READ, path,
+                                           signature_suffixes[i]));
     if (use == TSR_FILE_ARRAY) {
         path = tsr_arena_strndup(&files->arena, path, tsr_array_path_length(path));
         if (!path) FAIL(ctx, TSR_MEMORY, "no memory for the path of %s", flag);
@@ -100,10 +100,10 @@ tsr_result tsr_files_add_flags(tsr_ctx *ctx, tsr_files *files, const tsr_flag *f
 
 /* Joins "a/b" and "c" to "a/c"; an absolute name stays as it is. Returns false if the result is too
  * long. */
-static bool join(const char *beside, const char *name, char out[static PATH_MAX]) {
-    const char *slash = strrchr(beside, '/');
-    int folder = slash && name[0] != '/' ? (int)(slash - beside) + 1 : 0;
-    int length = snprintf(out, PATH_MAX, "%.*s%s", folder, beside, name);
+static bool join(const char *neighbour, const char *name, char out[static PATH_MAX]) {
+    const char *slash = strrchr(neighbour, '/');
+    int folder = slash && name[0] != '/' ? (int)(slash - neighbour) + 1 : 0;
+    int length = snprintf(out, PATH_MAX, "%.*s%s", folder, neighbour, name);
     return length >= 0 && length < PATH_MAX;
 }
 

@@ -38,8 +38,8 @@ void tsr_files_finish(tsr_files *files);
 TSR_RESULT tsr_files_add(tsr_ctx *ctx, tsr_files *files, const char *flag, tsr_file_use use,
                          const char *path);
 /* Adds PATH followed by a suffix: "OUT.part". */
-TSR_RESULT tsr_files_add_beside(tsr_ctx *ctx, tsr_files *files, const char *flag, tsr_file_use use,
-                                const char *path, const char *suffix);
+TSR_RESULT tsr_files_add_sibling(tsr_ctx *ctx, tsr_files *files, const char *flag, tsr_file_use use,
+                                 const char *path, const char *suffix);
 /* Adds a file NAME.SUFFIX that is written in a folder; with `between` also all NAME.….SUFFIX. */
 TSR_RESULT tsr_files_add_names(tsr_ctx *ctx, tsr_files *files, const char *flag, const char *folder,
                                const char *prefix, const char *suffix, bool between);

@@ -229,10 +229,10 @@ static void require_times(bench *b, const tsr_device_memory *memory, moves *m, b
             REQUIRE(spans[command->awaited].end_ns <= spans[i].end_ns,
                     "%s: command %u is awaited by %lu, but ends at %lu", b->device->type->name,
                     command->awaited, spans[i].end_ns, spans[command->awaited].end_ns);
-        bool beside = command->kind == TSR_DEVICE_OFFLOAD || command->kind == TSR_DEVICE_PREFETCH;
+        bool overlap = command->kind == TSR_DEVICE_OFFLOAD || command->kind == TSR_DEVICE_PREFETCH;
         uint32_t before = i;
         while (before-- > 0 && m->commands[before].kind != TSR_DEVICE_COPY) continue;
-        if (beside)
+        if (overlap)
             REQUIRE(spans[i].begin_ns >= spans[before].end_ns,
                     "%s: command %u begins at %lu, the one before it ends at %lu",
                     b->device->type->name, i, spans[i].begin_ns, spans[before].end_ns);
@@ -249,7 +249,7 @@ static void move_values(const char *device, uint32_t guarded, bool one_by_one, b
     bool is_cuda = strcmp(type->name, "cuda") == 0;
     if (fake) fake->free_bytes = 1u << 30;
     if (fake) fake->early = early;
-    int streams = fake ? fake->streams : 0, moved = fake ? fake->moves_beside : 0;
+    int streams = fake ? fake->streams : 0, moved = fake ? fake->concurrent_moves : 0;
     bench_must(&b, type->allocate(&b.ctx, b.device, BLOCKS * (uint64_t)BLOCK_BYTES,
                                   2 * (uint64_t)BLOCK_BYTES,
                                   (tsr_device_range){0, VALUE * (uint64_t)BLOCK_BYTES}, &memory));
@@ -264,9 +264,9 @@ static void move_values(const char *device, uint32_t guarded, bool one_by_one, b
     if (is_faked && one_graph) REQUIRE(fake->lanes == 3, "%d streams in a graph", fake->lanes);
     if (is_faked)
         REQUIRE(fake->streams == streams + (one_by_one ? 0 : 2) &&
-                    fake->moves_beside == moved + (one_by_one ? 0 : 5 * 4),
+                    fake->concurrent_moves == moved + (one_by_one ? 0 : 5 * 4),
                 "%d more streams, %d copies in them", fake->streams - streams,
-                fake->moves_beside - moved);
+                fake->concurrent_moves - moved);
     if (m.list.prepared) type->finish(b.device, &m.list);
     type->release(b.device, &memory);
     REQUIRE(!memory.offloaded, "%s", device);
@@ -553,17 +553,17 @@ void device_case_readers(const char *device) {
 }
 
 /* Kept tensors retain their values, regardless of the number of later runs. */
-void device_case_kept(const char *device) {
+void device_case_snapshot(const char *device) {
     reading r;
     bool keeps = false;
     open_reading(&r, device);
-    bench_must(&r.b, tsr_executor_ready_keeping(&r.b.ctx, r.executor, &keeps));
+    bench_must(&r.b, tsr_executor_ready_snapshot(&r.b.ctx, r.executor, &keeps));
     REQUIRE(keeps, "%s has no room for 24 bytes", device);
     for (uint64_t runs = 0; runs < 4; runs++) {
         char now[2][16];
         const size_t sizes[2] = {16, 8};
         const void *bytes = NULL;
-        bench_must(&r.b, tsr_executor_keep(&r.b.ctx, r.executor));
+        bench_must(&r.b, tsr_executor_take_snapshot(&r.b.ctx, r.executor));
         for (size_t i = 0; i < 2; i++) {
             void *tensor = tsr_executor_get_tensor(r.executor, i);
             bench_must(&r.b, tsr_executor_read(&r.b.ctx, r.executor, 0, tensor, sizes[i], &bytes));
@@ -573,8 +573,8 @@ void device_case_kept(const char *device) {
             bench_must(&r.b, tsr_executor_run(&r.b.ctx, r.executor, TOY_TRAIN, step));
         for (size_t i = 0; i < 2; i++) {
             void *tensor = tsr_executor_get_tensor(r.executor, i);
-            bench_must(&r.b,
-                       tsr_executor_read_kept(&r.b.ctx, r.executor, 1, tensor, sizes[i], &bytes));
+            bench_must(&r.b, tsr_executor_read_snapshot(&r.b.ctx, r.executor, 1, tensor, sizes[i],
+                                                        &bytes));
             REQUIRE(memcmp(bytes, now[i], sizes[i]) == 0, "tensor %zu, %lu runs later", i, runs);
         }
     }

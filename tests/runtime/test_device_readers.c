@@ -18,17 +18,17 @@
 
 /* ---- readers concurrent with runs ------------------------------------------------------------ */
 
-typedef struct beside {
+typedef struct side_reads {
     bench b;
     tsr_executor *executor;
     float before[4]; /* values of the tensor before the step */
     int guarded, launches;
-} beside;
+} side_reads;
 
 /* No command writes the tensor until this function returns, regardless of the progress of the
  * step. */
 static void check_guarded(void *user, const void *tensor) {
-    beside *s = user;
+    side_reads *s = user;
     const void *bytes = NULL;
     cr_assert_null(tensor);
     cr_assert_eq(fake->launches, s->launches + 1, "what is before the first write has been begun");
@@ -41,8 +41,8 @@ static void check_guarded(void *user, const void *tensor) {
     s->guarded++;
 }
 
-static void read_beside(bool one_by_one) {
-    beside s = {.guarded = 0};
+static void read_during_runs(bool one_by_one) {
+    side_reads s = {.guarded = 0};
     const void *bytes = NULL;
     bench_open_fake();
     tsr_device_options options = bench_cuda_options(&s.b);
@@ -74,9 +74,9 @@ static void read_beside(bool one_by_one) {
     bench_close(&s.b);
 }
 
-Test(device_beside, tensors_are_read_beside_runs) {
-    read_beside(false);
-    read_beside(true);
+Test(device_readers, tensors_are_read_during_runs) {
+    read_during_runs(false);
+    read_during_runs(true);
     bench_expect_nothing_open("at the end");
 }
 
@@ -92,25 +92,25 @@ static void run_between(void) {
     cr_assert_eq(tsr_executor_run(&running->ctx, run_by, TOY_TRAIN, 1).code, TSR_OK);
 }
 
-static void expect_kept(bench *b, tsr_executor *executor, size_t tensor, const void *expected) {
+static void expect_snapshot(bench *b, tsr_executor *executor, size_t tensor, const void *expected) {
     const void *bytes = NULL;
     tsr_result result =
-        tsr_executor_read_kept(&b->ctx, executor, 1, tsr_executor_get_tensor(executor, tensor),
-                               tensor == 0 ? 16 : 8, &bytes);
+        tsr_executor_read_snapshot(&b->ctx, executor, 1, tsr_executor_get_tensor(executor, tensor),
+                                   tensor == 0 ? 16 : 8, &bytes);
     cr_assert_eq(result.code, TSR_OK, "%s", b->ctx.error.text);
     cr_assert_eq(memcmp(bytes, expected, tensor == 0 ? 16 : 8), 0, "tensor %zu", tensor);
 }
 
 /* Kept tensors are read with their old values: before, during and after the write of a step. The
  * step copies only tensors that were not read before, and it waits for no reader. */
-Test(device_beside, what_is_kept_stays) {
+Test(device_readers, snapshots_stay) {
     static const struct {
         bool before[2], between;
         int copies;
     } rows[] = {{{false, false}, false, 1}, {{true, false}, false, 1}, {{false, true}, false, 1},
                 {{true, true}, false, 0},   {{false, true}, true, 1},  {{true, true}, false, 0}};
     bench b;
-    bool keeps = false;
+    bool has_snapshot = false;
     bench_open(&b, "cuda");
     cr_assert_eq(
         tsr_executor_create(&b.ctx, &toy_config, &toy_program, b.device, NULL, &run_by).code,
@@ -119,13 +119,14 @@ Test(device_beside, what_is_kept_stays) {
     float *w = tsr_executor_get_tensor(run_by, 0);
     for (int i = 0; i < 4; i++) w[i] = (float)(i + 1);
     cr_assert_eq(tsr_executor_ready_readers(&b.ctx, run_by, 2).code, TSR_OK);
-    cr_assert_eq(tsr_executor_ready_keeping(&b.ctx, run_by, &keeps).code, TSR_OK);
-    cr_assert(keeps);
+    cr_assert_eq(tsr_executor_ready_snapshot(&b.ctx, run_by, &has_snapshot).code, TSR_OK);
+    cr_assert(has_snapshot);
     tsr_executor_set_guard(run_by, never, "a guard was asked");
     for (size_t i = 0; i < TSR_COUNT(rows); i++) {
         char now[2][16];
         const void *bytes = NULL;
-        cr_assert_eq(tsr_executor_keep(&b.ctx, run_by).code, TSR_OK, "%s", b.ctx.error.text);
+        cr_assert_eq(tsr_executor_take_snapshot(&b.ctx, run_by).code, TSR_OK, "%s",
+                     b.ctx.error.text);
         for (size_t k = 0; k < 2; k++) {
             void *tensor = tsr_executor_get_tensor(run_by, k);
             cr_assert_eq(tsr_executor_read(&b.ctx, run_by, 0, tensor, k ? 8 : 16, &bytes).code,
@@ -133,17 +134,17 @@ Test(device_beside, what_is_kept_stays) {
             memcpy(now[k], bytes, k ? 8 : 16);
         }
         for (size_t k = 0; k < 2; k++)
-            if (rows[i].before[k]) expect_kept(&b, run_by, k, now[k]);
+            if (rows[i].before[k]) expect_snapshot(&b, run_by, k, now[k]);
         const int launches = fake->launches;
         fake->copies = 0;
         if (rows[i].between) fake->in_download = run_between;
         if (!rows[i].between) run_between();
         cr_assert(rows[i].between || fake->launches > launches + 1);
         cr_assert(rows[i].between || fake->waited_launches == launches,
-                  "what is left was found out %d kernels later, when nothing ran beside the copy",
+                  "the rest was determined %d kernels later, when nothing ran during the copy",
                   fake->waited_launches - launches);
         for (size_t k = 0; k < 2; k++)
-            if (!rows[i].before[k]) expect_kept(&b, run_by, k, now[k]);
+            if (!rows[i].before[k]) expect_snapshot(&b, run_by, k, now[k]);
         run_between();
         cr_assert_eq(fake->copies, rows[i].copies, "row %zu: %d copies", i, fake->copies);
     }
@@ -169,8 +170,8 @@ static void *read_late(void *user) {
     late *l = user;
     const void *bytes = NULL;
     atomic_store(&l->begun, true);
-    l->result = tsr_executor_read_kept(&l->ctx, l->executor, 1,
-                                       tsr_executor_get_tensor(l->executor, 0), 16, &bytes);
+    l->result = tsr_executor_read_snapshot(&l->ctx, l->executor, 1,
+                                           tsr_executor_get_tensor(l->executor, 0), 16, &bytes);
     if (!l->result.code) memcpy(l->got, bytes, sizeof l->got);
     return NULL;
 }
@@ -186,7 +187,7 @@ static void read_in_wait(void) {
 }
 
 static void open_late(late *l) {
-    bool keeps = false;
+    bool has_snapshot = false;
     bench_open(&l->b, "cuda");
     cr_assert_eq(
         tsr_executor_create(&l->b.ctx, &toy_config, &toy_program, l->b.device, NULL, &l->executor)
@@ -196,9 +197,9 @@ static void open_late(late *l) {
     for (int i = 0; i < 4; i++) w[i] = (float)(i + 1);
     memcpy(l->kept, w, sizeof l->kept);
     cr_assert_eq(tsr_executor_ready_readers(&l->b.ctx, l->executor, 2).code, TSR_OK);
-    cr_assert_eq(tsr_executor_ready_keeping(&l->b.ctx, l->executor, &keeps).code, TSR_OK);
-    cr_assert(keeps);
-    cr_assert_eq(tsr_executor_keep(&l->b.ctx, l->executor).code, TSR_OK);
+    cr_assert_eq(tsr_executor_ready_snapshot(&l->b.ctx, l->executor, &has_snapshot).code, TSR_OK);
+    cr_assert(has_snapshot);
+    cr_assert_eq(tsr_executor_take_snapshot(&l->b.ctx, l->executor).code, TSR_OK);
 }
 
 static void close_late(late *l) {
@@ -207,8 +208,8 @@ static void close_late(late *l) {
     bench_expect_nothing_open("at the end");
 }
 
-/* The readers then read the kept values. */
-Test(device_beside, readers_wait_for_results) {
+/* The readers then read the snapshot. */
+Test(device_readers, readers_wait_for_results) {
     late l = {.begun = false};
     open_late(&l);
     of_wait = &l;
@@ -218,13 +219,13 @@ Test(device_beside, readers_wait_for_results) {
     cr_assert_eq(l.result.code, TSR_OK, "%s", l.ctx.error.text);
     cr_assert_arr_eq(l.got, l.kept, sizeof l.got);
     /* A later read does not wait. */
-    expect_kept(&l.b, l.executor, 1, (char[8]){0});
+    expect_snapshot(&l.b, l.executor, 1, (char[8]){0});
     close_late(&l);
 }
 
-/* Readers do not wait for a run that failed at any call after the keep: the kept values are
+/* Readers do not wait for a run that failed at any call after the snapshot: its values are
  * available, or reported lost. */
-Test(device_beside, readers_do_not_wait_for_a_run_that_failed) {
+Test(device_readers, readers_do_not_wait_for_a_run_that_failed) {
     static const struct {
         const char *call;
         unsigned at;
@@ -251,29 +252,29 @@ Test(device_beside, readers_do_not_wait_for_a_run_that_failed) {
     }
 }
 
-/* A device that shares the host's memory keeps nothing. */
-Test(device_beside, nothing_is_kept_of_the_host) {
+/* A device that shares the host's memory has_snapshot nothing. */
+Test(device_readers, nothing_is_kept_of_the_host) {
     bench b;
     tsr_executor *executor = NULL;
     const void *bytes = NULL;
-    bool keeps = true;
+    bool has_snapshot = true;
     bench_open(&b, "cpu");
     cr_assert_eq(
         tsr_executor_create(&b.ctx, &toy_config, &toy_program, b.device, NULL, &executor).code,
         TSR_OK);
     void *w = tsr_executor_get_tensor(executor, 0);
-    cr_assert_eq(tsr_executor_ready_keeping(&b.ctx, executor, &keeps).code, TSR_OK);
-    cr_assert_not(keeps);
-    cr_assert_eq(tsr_executor_keep(&b.ctx, executor).code, TSR_OK);
-    cr_assert_eq(tsr_executor_read_kept(&b.ctx, executor, 0, w, 16, &bytes).code, TSR_OK);
+    cr_assert_eq(tsr_executor_ready_snapshot(&b.ctx, executor, &has_snapshot).code, TSR_OK);
+    cr_assert_not(has_snapshot);
+    cr_assert_eq(tsr_executor_take_snapshot(&b.ctx, executor).code, TSR_OK);
+    cr_assert_eq(tsr_executor_read_snapshot(&b.ctx, executor, 0, w, 16, &bytes).code, TSR_OK);
     cr_assert_eq(bytes, w);
     tsr_executor_destroy(executor);
     bench_close(&b);
 }
 
-/* If there is no room to keep tensors, the guard is called as before. */
-Test(device_beside, no_room_to_keep) {
-    beside s = {.guarded = 0};
+/* If there is no memory for a snapshot, the guard is called as before. */
+Test(device_readers, no_room_to_keep) {
+    side_reads s = {.guarded = 0};
     bench_open_fake();
     tsr_device_options options = bench_cuda_options(&s.b);
     uint64_t taken = 0;
@@ -293,12 +294,12 @@ Test(device_beside, no_room_to_keep) {
         fake->fail_at = 1;
         fake->fail_code = TSR_CUDA_ERROR_OUT_OF_MEMORY;
         fake->calls = 0;
-        bool keeps = true;
-        cr_assert_eq(tsr_executor_ready_keeping(&s.b.ctx, s.executor, &keeps).code, TSR_OK);
-        cr_assert_not(keeps);
+        bool has_snapshot = true;
+        cr_assert_eq(tsr_executor_ready_snapshot(&s.b.ctx, s.executor, &has_snapshot).code, TSR_OK);
+        cr_assert_not(has_snapshot);
         fake->free_bytes = free_bytes;
         fake->fail = NULL;
-        cr_assert_eq(tsr_executor_keep(&s.b.ctx, s.executor).code, TSR_OK);
+        cr_assert_eq(tsr_executor_take_snapshot(&s.b.ctx, s.executor).code, TSR_OK);
         cr_assert_eq(tsr_executor_ready_readers(&s.b.ctx, s.executor, 2).code, TSR_OK);
         memcpy(s.before, tsr_executor_get_tensor(s.executor, 0), sizeof s.before);
         s.launches = fake->launches;
@@ -346,7 +347,7 @@ static void take_chunks(bench *b, const char *bytes, const size_t *sizes, uint64
     type->release(b->device, &memory);
 }
 
-Test(device_beside, takes_chunks) {
+Test(device_readers, takes_chunks) {
     static const size_t sizes[] = {TSR_HASH_CHUNK_BYTES,
                                    1,
                                    100,
@@ -400,7 +401,7 @@ static tsr_result begin_staged_upload(bench *b, unsigned fails, unsigned code) {
 
 /* The GPU hashes by machine code if the build has code for it, otherwise by translated text, also
  * if a driver refuses the code. The minimum number of bytes depends on which of the two it is. */
-Test(device_beside, hashes_by_machine_code) {
+Test(device_readers, hashes_by_machine_code) {
     static const struct {
         int major, minor;
         uint32_t arch; /* architecture of the machine code that it runs; 0: none */

@@ -16,13 +16,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static bool copies_beside(const tsr_device_command *command) {
+static bool copy_overlaps(const tsr_device_command *command) {
     return command->kind == TSR_DEVICE_OFFLOAD || command->kind == TSR_DEVICE_PREFETCH;
 }
 
 static struct CUstream_st *stream_of(const tsr_cuda_device *self,
                                      const tsr_device_command *command) {
-    return command->kind == TSR_DEVICE_OFFLOAD ? self->beside.offloads : self->beside.prefetches;
+    return command->kind == TSR_DEVICE_OFFLOAD ? self->overlap.offloads : self->overlap.prefetches;
 }
 
 /* ---- memory ---- */
@@ -59,57 +59,57 @@ void tsr_cuda_release_offloaded(const tsr_cuda_device *self, const tsr_device_me
 /* ---- lists ---- */
 
 static tsr_result create_streams(tsr_ctx *ctx, tsr_cuda_device *self) {
-    struct CUstream_st **streams[] = {&self->beside.offloads, &self->beside.prefetches};
+    struct CUstream_st **streams[] = {&self->overlap.offloads, &self->overlap.prefetches};
     for (size_t i = 0; i < 2; i++)
         if (!*streams[i])
             TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, stream_create, self->about, streams[i],
                                    TSR_CUDA_STREAM_NON_BLOCKING));
-    if (self->beside.begins) return TSR_SUCCESS;
-    return TSR_CUDA_CALL(ctx, &self->cuda, event_create, self->about, &self->beside.begins,
+    if (self->overlap.begins) return TSR_SUCCESS;
+    return TSR_CUDA_CALL(ctx, &self->cuda, event_create, self->about, &self->overlap.begins,
                          TSR_CUDA_EVENT_DISABLE_TIMING);
 }
 
-tsr_result tsr_cuda_ready_beside(tsr_ctx *ctx, tsr_cuda_device *self, const tsr_device_list *list,
-                                 tsr_arena *arena, tsr_cuda_beside *out_beside) {
+tsr_result tsr_cuda_ready_overlap(tsr_ctx *ctx, tsr_cuda_device *self, const tsr_device_list *list,
+                                  tsr_arena *arena, tsr_cuda_list_copies *out_overlap) {
     uint32_t first = 0;
-    while (first < list->command_count && !copies_beside(&list->commands[first])) first++;
+    while (first < list->command_count && !copy_overlaps(&list->commands[first])) first++;
     if (first == list->command_count) return TSR_SUCCESS;
     TRY(ctx, create_streams(ctx, self));
-    out_beside->done = TSR_NEW(arena, struct CUevent_st *, list->command_count);
-    if (!out_beside->done) FAIL(ctx, TSR_MEMORY, "no memory to prepare '%s'", list->name);
+    out_overlap->done = TSR_NEW(arena, struct CUevent_st *, list->command_count);
+    if (!out_overlap->done) FAIL(ctx, TSR_MEMORY, "no memory to prepare '%s'", list->name);
     for (uint32_t i = first; i < list->command_count; i++)
-        if (copies_beside(&list->commands[i]))
-            TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, event_create, list->name, &out_beside->done[i],
-                                   TSR_CUDA_EVENT_DISABLE_TIMING));
+        if (copy_overlaps(&list->commands[i]))
+            TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, event_create, list->name,
+                                   &out_overlap->done[i], TSR_CUDA_EVENT_DISABLE_TIMING));
     return TSR_SUCCESS;
 }
 
-tsr_result tsr_cuda_time_beside(tsr_ctx *ctx, const tsr_cuda_device *self,
-                                const tsr_device_list *list, tsr_arena *arena,
-                                tsr_cuda_beside *beside) {
+tsr_result tsr_cuda_time_overlap(tsr_ctx *ctx, const tsr_cuda_device *self,
+                                 const tsr_device_list *list, tsr_arena *arena,
+                                 tsr_cuda_list_copies *overlap) {
     uint32_t count = list->command_count;
-    if (!beside->done) return TSR_SUCCESS;
-    if (!beside->stamps) beside->stamps = TSR_NEW(arena, struct CUevent_st *, 2 * (size_t)count);
-    if (!beside->stamps) FAIL(ctx, TSR_MEMORY, "no memory to time '%s'", list->name);
+    if (!overlap->done) return TSR_SUCCESS;
+    if (!overlap->stamps) overlap->stamps = TSR_NEW(arena, struct CUevent_st *, 2 * (size_t)count);
+    if (!overlap->stamps) FAIL(ctx, TSR_MEMORY, "no memory to time '%s'", list->name);
     for (size_t i = 0; i < 2 * (size_t)count; i++)
-        if (beside->done[i / 2] && !beside->stamps[i])
+        if (overlap->done[i / 2] && !overlap->stamps[i])
             TRY(ctx,
-                TSR_CUDA_CALL(ctx, &self->cuda, event_create, list->name, &beside->stamps[i], 0));
+                TSR_CUDA_CALL(ctx, &self->cuda, event_create, list->name, &overlap->stamps[i], 0));
     return TSR_SUCCESS;
 }
 
-void tsr_cuda_finish_beside(const tsr_cuda_device *self, const tsr_device_list *list,
-                            const tsr_cuda_beside *beside) {
-    for (uint32_t i = 0; beside->done && i < list->command_count; i++)
-        if (beside->done[i]) self->cuda.event_destroy(beside->done[i]);
-    for (size_t i = 0; beside->stamps && i < 2 * (size_t)list->command_count; i++)
-        if (beside->stamps[i]) self->cuda.event_destroy(beside->stamps[i]);
+void tsr_cuda_finish_overlap(const tsr_cuda_device *self, const tsr_device_list *list,
+                             const tsr_cuda_list_copies *overlap) {
+    for (uint32_t i = 0; overlap->done && i < list->command_count; i++)
+        if (overlap->done[i]) self->cuda.event_destroy(overlap->done[i]);
+    for (size_t i = 0; overlap->stamps && i < 2 * (size_t)list->command_count; i++)
+        if (overlap->stamps[i]) self->cuda.event_destroy(overlap->stamps[i]);
 }
 
-void tsr_cuda_close_beside(const tsr_cuda_device *self) {
-    if (self->beside.begins) self->cuda.event_destroy(self->beside.begins);
-    if (self->beside.offloads) self->cuda.stream_destroy(self->beside.offloads);
-    if (self->beside.prefetches) self->cuda.stream_destroy(self->beside.prefetches);
+void tsr_cuda_close_overlap(const tsr_cuda_device *self) {
+    if (self->overlap.begins) self->cuda.event_destroy(self->overlap.begins);
+    if (self->overlap.offloads) self->cuda.stream_destroy(self->overlap.offloads);
+    if (self->overlap.prefetches) self->cuda.stream_destroy(self->overlap.prefetches);
 }
 
 /* ---- commands ---- */
@@ -125,35 +125,36 @@ static tsr_result copy(tsr_ctx *ctx, const tsr_cuda_device *self, const tsr_devi
 }
 
 static tsr_result stamp(tsr_ctx *ctx, const tsr_cuda_device *self, const tsr_device_list *list,
-                        const tsr_cuda_beside *beside, size_t number, struct CUstream_st *stream) {
-    if (!beside->stamps) return TSR_SUCCESS;
-    return TSR_CUDA_CALL(ctx, &self->cuda, event_record, list->name, beside->stamps[number], stream,
-                         TSR_CUDA_EVENT_RECORD_EXTERNAL);
+                        const tsr_cuda_list_copies *overlap, size_t number,
+                        struct CUstream_st *stream) {
+    if (!overlap->stamps) return TSR_SUCCESS;
+    return TSR_CUDA_CALL(ctx, &self->cuda, event_record, list->name, overlap->stamps[number],
+                         stream, TSR_CUDA_EVENT_RECORD_EXTERNAL);
 }
 
 static tsr_result await(tsr_ctx *ctx, const tsr_cuda_device *self, const tsr_device_list *list,
-                        const tsr_cuda_beside *beside, uint32_t awaited) {
+                        const tsr_cuda_list_copies *overlap, uint32_t awaited) {
     return TSR_CUDA_CALL(ctx, &self->cuda, stream_wait_event, list->name, self->stream,
-                         beside->done[awaited], 0);
+                         overlap->done[awaited], 0);
 }
 
-tsr_result tsr_cuda_record_beside(tsr_ctx *ctx, const tsr_cuda_device *self,
-                                  const tsr_device_list *list, const tsr_cuda_beside *beside,
-                                  uint32_t begin, uint32_t index) {
+tsr_result tsr_cuda_record_overlap(tsr_ctx *ctx, const tsr_cuda_device *self,
+                                   const tsr_device_list *list, const tsr_cuda_list_copies *overlap,
+                                   uint32_t begin, uint32_t index) {
     const tsr_device_command *command = &list->commands[index];
     bool awaits = command->kind == TSR_DEVICE_AWAIT;
-    if (!beside->done) return awaits ? TSR_SUCCESS : copy(ctx, self, list, command, self->stream);
+    if (!overlap->done) return awaits ? TSR_SUCCESS : copy(ctx, self, list, command, self->stream);
     if (awaits && command->awaited < begin) return TSR_SUCCESS; /* joined when that half ended */
-    if (awaits) return await(ctx, self, list, beside, command->awaited);
+    if (awaits) return await(ctx, self, list, overlap, command->awaited);
     struct CUstream_st *stream = stream_of(self, command);
-    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, event_record, list->name, self->beside.begins,
+    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, event_record, list->name, self->overlap.begins,
                            self->stream, 0));
     TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, stream_wait_event, list->name, stream,
-                           self->beside.begins, 0));
-    TRY(ctx, stamp(ctx, self, list, beside, 2 * (size_t)index, stream));
+                           self->overlap.begins, 0));
+    TRY(ctx, stamp(ctx, self, list, overlap, 2 * (size_t)index, stream));
     TRY(ctx, copy(ctx, self, list, command, stream));
-    TRY(ctx, stamp(ctx, self, list, beside, 2 * (size_t)index + 1, stream));
-    return TSR_CUDA_CALL(ctx, &self->cuda, event_record, list->name, beside->done[index], stream,
+    TRY(ctx, stamp(ctx, self, list, overlap, 2 * (size_t)index + 1, stream));
+    return TSR_CUDA_CALL(ctx, &self->cuda, event_record, list->name, overlap->done[index], stream,
                          0);
 }
 
@@ -164,12 +165,12 @@ static bool is_awaited(const tsr_device_list *list, uint32_t index, uint32_t end
     return false;
 }
 
-tsr_result tsr_cuda_join_beside(tsr_ctx *ctx, const tsr_cuda_device *self,
-                                const tsr_device_list *list, const tsr_cuda_beside *beside,
-                                uint32_t begin, uint32_t end) {
-    for (uint32_t i = begin; beside->done && i < end; i++)
-        if (beside->done[i] && !is_awaited(list, i, end))
-            TRY(ctx, await(ctx, self, list, beside, i));
+tsr_result tsr_cuda_join_overlap(tsr_ctx *ctx, const tsr_cuda_device *self,
+                                 const tsr_device_list *list, const tsr_cuda_list_copies *overlap,
+                                 uint32_t begin, uint32_t end) {
+    for (uint32_t i = begin; overlap->done && i < end; i++)
+        if (overlap->done[i] && !is_awaited(list, i, end))
+            TRY(ctx, await(ctx, self, list, overlap, i));
     return TSR_SUCCESS;
 }
 
@@ -182,15 +183,16 @@ static tsr_result read_stamp(tsr_ctx *ctx, const tsr_cuda_device *self, const ts
     return TSR_SUCCESS;
 }
 
-tsr_result tsr_cuda_read_beside(tsr_ctx *ctx, const tsr_cuda_device *self,
-                                const tsr_device_list *list, const tsr_cuda_beside *beside,
-                                struct CUevent_st *began, uint64_t began_ns) {
-    for (uint32_t i = 0; beside->stamps && i < list->command_count; i++) {
+tsr_result tsr_cuda_read_overlap(tsr_ctx *ctx, const tsr_cuda_device *self,
+                                 const tsr_device_list *list, const tsr_cuda_list_copies *overlap,
+                                 struct CUevent_st *began, uint64_t began_ns) {
+    for (uint32_t i = 0; overlap->stamps && i < list->command_count; i++) {
         tsr_device_span span = {0, 0};
-        if (!beside->stamps[2 * (size_t)i]) continue;
-        TRY(ctx, read_stamp(ctx, self, list, began, beside->stamps[2 * (size_t)i], &span.begin_ns));
+        if (!overlap->stamps[2 * (size_t)i]) continue;
         TRY(ctx,
-            read_stamp(ctx, self, list, began, beside->stamps[2 * (size_t)i + 1], &span.end_ns));
+            read_stamp(ctx, self, list, began, overlap->stamps[2 * (size_t)i], &span.begin_ns));
+        TRY(ctx,
+            read_stamp(ctx, self, list, began, overlap->stamps[2 * (size_t)i + 1], &span.end_ns));
         list->spans[i] = (tsr_device_span){began_ns + span.begin_ns, began_ns + span.end_ns};
     }
     return TSR_SUCCESS;
