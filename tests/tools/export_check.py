@@ -54,10 +54,10 @@ def main():
     assert found == expected, "the tensors have the state hash %s; ls says %s" % (found, expected)
     assert metadata["state_hash"] == expected, metadata
     assert (metadata["generation"], metadata["step"]) == ("5", "50"), metadata
-    for key in ("bundle_hash", "manifest_hash"):
+    for key in ("bundle_hash", "manifest_hash", "data_digest", "program_digest"):
         assert re.fullmatch("[0-9a-f]{64}", metadata[key]), metadata
-    assert set(metadata) == {"generation", "epoch", "step", "seed", "sample", "virtual_ranks",
-                             "shuffle_version", "bundle_hash", "state_hash", "manifest_hash"}
+    position = {"step", "seed", "sample", "virtual_ranks", "shuffle_version", "epoch_base", "epoch_base_sample", "rows"}
+    assert position <= set(metadata) and all(metadata[key].isdigit() for key in position), metadata
 
     checker = jsonschema.Draft202012Validator(json.load(open(schema, encoding="utf-8")))
     last = {}
