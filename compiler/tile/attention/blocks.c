@@ -204,17 +204,16 @@ void tsr_attention_grad_multiply(tsr_attention_grad *g, const tsr_attention_prod
     int64_t edge = p->rows_all % p->side->rows;
     MlirValue whole = tsr_tile_sub(b, p->rows, tsr_tile_rem(b, p->rows, p->side->rows));
     MlirValue begin, end;
-    tsr_tile_loop columns, rows;
     find_rows(g, p, whole, &begin, &end);
-    tsr_tile_loop_begin(b, &columns, tsr_tile_index(b, 0), p->columns, p->side->width, 0, NULL);
-    for (int part = 0; part < 2; part++) {
-        int64_t size = part ? edge : p->side->rows;
-        if (!size) continue;
-        tsr_tile_loop_begin(b, &rows, part ? whole : begin, part ? p->rows : end, size, 0, NULL);
-        multiply_tile(g, p, columns.index, rows.index, size);
-        tsr_tile_loop_end(b, &rows, NULL);
+    TSR_TILE_FOR(b, columns, tsr_tile_index(b, 0), p->columns, p->side->width) {
+        for (int part = 0; part < 2; part++) {
+            int64_t size = part ? edge : p->side->rows;
+            if (!size) continue;
+            TSR_TILE_FOR(b, rows, part ? whole : begin, part ? p->rows : end, size) {
+                multiply_tile(g, p, columns.index, rows.index, size);
+            }
+        }
     }
-    tsr_tile_loop_end(b, &columns, NULL);
 }
 
 void tsr_attention_grad_scores(tsr_attention_grad *g, MlirValue a, MlirValue a_at, int64_t size,
@@ -280,11 +279,10 @@ void tsr_attention_grad_clear(tsr_attention_grad *g, tsr_dtype dtype, MlirValue 
     tsr_tile_builder *b = &g->of.group->b;
     uint32_t lanes = b->target->vector_bytes / (uint32_t)tsr_dtype_size(g->of.dtype);
     MlirValue zero = tsr_element_zero(b, dtype, lanes), mask = tsr_tile_null;
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), count, lanes, 0, NULL);
-    if (!even) mask = tsr_tile_mask(b, tsr_tile_sub(b, count, loop.index), lanes);
-    tsr_tile_store(b, dtype, zero, buffer, tsr_tile_add(b, at, loop.index), mask);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, tsr_tile_index(b, 0), count, lanes) {
+        if (!even) mask = tsr_tile_mask(b, tsr_tile_sub(b, count, loop.index), lanes);
+        tsr_tile_store(b, dtype, zero, buffer, tsr_tile_add(b, at, loop.index), mask);
+    }
 }
 
 /* ---- sums of chunks -------------------------------------------------------------------------- */
@@ -338,25 +336,24 @@ static void act_on(tsr_attention_grad *g, const chunk_sums *c, chunk_act act) {
     for (int part = 0; part < 2; part++) { /* vectors, then single elements */
         uint32_t width = part ? 0 : lanes;
         MlirValue zero = tsr_element_zero(b, dtype, width), value = zero;
-        tsr_tile_loop loop;
-        tsr_tile_loop_begin(b, &loop, part ? whole : tsr_tile_index(b, 0), part ? c->count : whole,
-                            part ? 1 : lanes, 0, NULL);
-        MlirValue at = tsr_tile_add(b, c->at, loop.index);
-        tsr_product_offsets where = {.at = tsr_tile_add(b, c->slot_at, loop.index),
-                                     .offsets = here,
-                                     .count = 1,
-                                     .lanes = width};
-        if (act == CHUNK_CLEAR) tsr_product_clear(b, &c->slots, &where);
-        if (act == CHUNK_PUSH) {
-            value = tsr_tile_load(b, dtype, c->buffer, at, width, tsr_tile_null);
-            tsr_product_push(b, &c->slots, &where, c->carries, &value);
-            tsr_tile_store(b, dtype, zero, c->buffer, at, tsr_tile_null);
+        TSR_TILE_FOR(b, loop, part ? whole : tsr_tile_index(b, 0), part ? c->count : whole,
+                     part ? 1 : lanes) {
+            MlirValue at = tsr_tile_add(b, c->at, loop.index);
+            tsr_product_offsets where = {.at = tsr_tile_add(b, c->slot_at, loop.index),
+                                         .offsets = here,
+                                         .count = 1,
+                                         .lanes = width};
+            if (act == CHUNK_CLEAR) tsr_product_clear(b, &c->slots, &where);
+            if (act == CHUNK_PUSH) {
+                value = tsr_tile_load(b, dtype, c->buffer, at, width, tsr_tile_null);
+                tsr_product_push(b, &c->slots, &where, c->carries, &value);
+                tsr_tile_store(b, dtype, zero, c->buffer, at, tsr_tile_null);
+            }
+            if (act == CHUNK_FINISH) {
+                tsr_product_finish(b, &c->slots, &where, &value);
+                tsr_tile_store(b, dtype, value, c->buffer, at, tsr_tile_null);
+            }
         }
-        if (act == CHUNK_FINISH) {
-            tsr_product_finish(b, &c->slots, &where, &value);
-            tsr_tile_store(b, dtype, value, c->buffer, at, tsr_tile_null);
-        }
-        tsr_tile_loop_end(b, &loop, NULL);
     }
 }
 
@@ -406,22 +403,20 @@ static MlirValue first_query(tsr_attention_grad *g) {
 static void walk_queries(tsr_attention_grad *g, const tsr_attention_blocks *blocks) {
     tsr_tile_builder *b = &g->of.group->b;
     tsr_attention *of = &g->of;
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, first_query(g), tsr_tile_index(b, of->queries), g->block_queries,
-                        0, NULL);
-    MlirValue row = tsr_tile_add(b, g->row_at, loop.index);
-    of->query = loop.index;
-    g->query_count = count_of(g, loop.index, of->queries, g->block_queries);
-    g->q_at = tsr_tile_mul(b, row, of->d);
-    g->o_at = tsr_tile_mul(b, row, of->e);
-    if (g->query_slots) {
-        MlirValue chunk = tsr_tile_mul(b, g->head, divide_up(of->queries, g->block_queries));
-        chunk = tsr_tile_add(b, chunk, tsr_tile_div(b, loop.index, g->block_queries));
-        g->query_carries = tsr_product_carries(b, chunk, query_chunks(g));
+    TSR_TILE_FOR(b, loop, first_query(g), tsr_tile_index(b, of->queries), g->block_queries) {
+        MlirValue row = tsr_tile_add(b, g->row_at, loop.index);
+        of->query = loop.index;
+        g->query_count = count_of(g, loop.index, of->queries, g->block_queries);
+        g->q_at = tsr_tile_mul(b, row, of->d);
+        g->o_at = tsr_tile_mul(b, row, of->e);
+        if (g->query_slots) {
+            MlirValue chunk = tsr_tile_mul(b, g->head, divide_up(of->queries, g->block_queries));
+            chunk = tsr_tile_add(b, chunk, tsr_tile_div(b, loop.index, g->block_queries));
+            g->query_carries = tsr_product_carries(b, chunk, query_chunks(g));
+        }
+        blocks->add_queries(g);
+        push_chunks(g);
     }
-    blocks->add_queries(g);
-    push_chunks(g);
-    tsr_tile_loop_end(b, &loop, NULL);
 }
 
 static void walk_keys(tsr_attention_grad *g, const tsr_attention_blocks *blocks,
@@ -429,28 +424,28 @@ static void walk_keys(tsr_attention_grad *g, const tsr_attention_blocks *blocks,
     tsr_tile_builder *b = &g->of.group->b;
     tsr_attention *of = &g->of;
     MlirValue zero = tsr_tile_index(b, 0);
-    tsr_tile_loop keys, heads;
-    tsr_tile_loop_begin(b, &keys, zero, tsr_tile_index(b, of->keys), g->block_keys, 0, NULL);
-    MlirValue row = tsr_tile_add(b, g->key_row_at, keys.index);
-    of->key = keys.index;
-    g->key_count = count_of(g, keys.index, of->keys, g->block_keys);
-    g->k_at = tsr_tile_mul(b, row, of->d);
-    g->v_at = tsr_tile_mul(b, row, of->e);
-    if (g->key_slots)
-        g->key_carries = tsr_product_carries(b, tsr_tile_div(b, keys.index, g->block_keys),
-                                             divide_up(of->keys, g->block_keys));
-    blocks->begin_keys(g);
-    act_on_keys(g, CHUNK_CLEAR);
-    tsr_tile_loop_begin(b, &heads, zero, tsr_tile_index(b, of->heads / of->key_heads), 1, 0, NULL);
-    g->head = heads.index;
-    of->head_index = tsr_tile_add(b, first_head, heads.index);
-    MlirValue head = tsr_tile_add(b, tsr_tile_mul(b, of->batch_index, of->heads), of->head_index);
-    g->row_at = tsr_tile_mul(b, head, of->queries);
-    walk_queries(g, blocks);
-    tsr_tile_loop_end(b, &heads, NULL);
-    act_on_keys(g, CHUNK_FINISH);
-    if (blocks->end_keys) blocks->end_keys(g);
-    tsr_tile_loop_end(b, &keys, NULL);
+    TSR_TILE_FOR(b, keys, zero, tsr_tile_index(b, of->keys), g->block_keys) {
+        MlirValue row = tsr_tile_add(b, g->key_row_at, keys.index);
+        of->key = keys.index;
+        g->key_count = count_of(g, keys.index, of->keys, g->block_keys);
+        g->k_at = tsr_tile_mul(b, row, of->d);
+        g->v_at = tsr_tile_mul(b, row, of->e);
+        if (g->key_slots)
+            g->key_carries = tsr_product_carries(b, tsr_tile_div(b, keys.index, g->block_keys),
+                                                 divide_up(of->keys, g->block_keys));
+        blocks->begin_keys(g);
+        act_on_keys(g, CHUNK_CLEAR);
+        TSR_TILE_FOR(b, heads, zero, tsr_tile_index(b, of->heads / of->key_heads), 1) {
+            g->head = heads.index;
+            of->head_index = tsr_tile_add(b, first_head, heads.index);
+            MlirValue head =
+                tsr_tile_add(b, tsr_tile_mul(b, of->batch_index, of->heads), of->head_index);
+            g->row_at = tsr_tile_mul(b, head, of->queries);
+            walk_queries(g, blocks);
+        }
+        act_on_keys(g, CHUNK_FINISH);
+        if (blocks->end_keys) blocks->end_keys(g);
+    }
 }
 
 static void emit(tsr_attention_grad *g, const tsr_attention_blocks *blocks) {

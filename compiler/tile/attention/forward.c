@@ -294,18 +294,15 @@ static void multiply_values(attention *a, MlirValue first) {
     const tsr_attention_side *s = &a->values_side;
     int64_t edge = a->of.queries % s->rows;
     MlirValue whole = tsr_tile_sub(b, a->query_count, tsr_tile_rem(b, a->query_count, s->rows));
-    tsr_tile_loop columns, loop;
-    tsr_tile_loop_begin(b, &columns, tsr_tile_index(b, 0), tsr_tile_index(b, a->of.e), s->width, 0,
-                        NULL);
-    for (int part = 0; part < 2; part++) {
-        int64_t rows = part ? edge : s->rows;
-        if (!rows) continue;
-        tsr_tile_loop_begin(b, &loop, part ? whole : first, part ? a->query_count : whole, rows, 0,
-                            NULL);
-        value_tile(a, columns.index, loop.index, rows);
-        tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, columns, tsr_tile_index(b, 0), tsr_tile_index(b, a->of.e), s->width) {
+        for (int part = 0; part < 2; part++) {
+            int64_t rows = part ? edge : s->rows;
+            if (!rows) continue;
+            TSR_TILE_FOR(b, loop, part ? whole : first, part ? a->query_count : whole, rows) {
+                value_tile(a, columns.index, loop.index, rows);
+            }
+        }
     }
-    tsr_tile_loop_end(b, &columns, NULL);
 }
 
 /* ---- rows between the products --------------------------------------------------------------- */
@@ -323,15 +320,13 @@ static void rescale(attention *a, MlirValue buffer, MlirValue at, uint32_t lanes
 static void rescale_sums(attention *a, MlirValue row, MlirValue factor) {
     tsr_tile_builder *b = &a->of.group->b;
     uint32_t lanes = a->values_side.lanes;
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, sums_width(a)), lanes, 0,
-                        NULL);
-    MlirValue at = sum_at(a, row, loop.index);
-    if (!a->slots) rescale(a, a->sums, at, lanes, factor);
-    for (uint32_t slot = 0; slot < a->slots; slot++)
-        rescale(a, a->block_sums, tsr_tile_offset(b, at, slot * sums_of_blocks(a).slot), lanes,
-                factor);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, tsr_tile_index(b, 0), tsr_tile_index(b, sums_width(a)), lanes) {
+        MlirValue at = sum_at(a, row, loop.index);
+        if (!a->slots) rescale(a, a->sums, at, lanes, factor);
+        for (uint32_t slot = 0; slot < a->slots; slot++)
+            rescale(a, a->block_sums, tsr_tile_offset(b, at, slot * sums_of_blocks(a).slot), lanes,
+                    factor);
+    }
 }
 
 /* Adds the sum of exponentials of a block to the earlier sums, which are multiplied by `factor`
@@ -352,18 +347,18 @@ static void push_sums(attention *a, MlirValue first) {
     tsr_tile_builder *b = &a->of.group->b;
     uint32_t lanes = a->values_side.lanes;
     tsr_product_sums sums = sums_of_blocks(a);
-    tsr_tile_loop rows, columns;
-    tsr_tile_loop_begin(b, &rows, first, a->query_count, 1, 0, NULL);
-    tsr_tile_loop_begin(b, &columns, tsr_tile_index(b, 0), tsr_tile_index(b, sums_width(a)), lanes,
-                        0, NULL);
-    tsr_product_offsets where = {
-        .at = sum_at(a, rows.index, columns.index), .offsets = here, .count = 1, .lanes = lanes};
-    MlirValue sum = tsr_tile_load(b, a->of.dtype, a->sums, where.at, lanes, tsr_tile_null);
-    tsr_product_push(b, &sums, &where, a->carries, &sum);
-    tsr_tile_store(b, a->of.dtype, tsr_element_zero(b, a->of.dtype, lanes), a->sums, where.at,
-                   tsr_tile_null);
-    tsr_tile_loop_end(b, &columns, NULL);
-    tsr_tile_loop_end(b, &rows, NULL);
+    TSR_TILE_FOR(b, rows, first, a->query_count, 1) {
+        TSR_TILE_FOR(b, columns, tsr_tile_index(b, 0), tsr_tile_index(b, sums_width(a)), lanes) {
+            tsr_product_offsets where = {.at = sum_at(a, rows.index, columns.index),
+                                         .offsets = here,
+                                         .count = 1,
+                                         .lanes = lanes};
+            MlirValue sum = tsr_tile_load(b, a->of.dtype, a->sums, where.at, lanes, tsr_tile_null);
+            tsr_product_push(b, &sums, &where, a->carries, &sum);
+            tsr_tile_store(b, a->of.dtype, tsr_element_zero(b, a->of.dtype, lanes), a->sums,
+                           where.at, tsr_tile_null);
+        }
+    }
 }
 
 /* Stores exponentials of `lanes` scores of the query from `column` on; dropped ones become 0. */
@@ -468,23 +463,22 @@ static void clear_rows(attention *a) {
     uint32_t lanes = a->values_side.lanes;
     tsr_product_sums sums = sums_of_blocks(a), totals = totals_of_blocks(a);
     tsr_product_offsets where = {.offsets = here, .count = 1};
-    tsr_tile_loop rows, columns;
     MlirValue zero = tsr_tile_index(b, 0);
-    tsr_tile_loop_begin(b, &rows, zero, a->query_count, 1, 0, NULL);
-    tsr_tile_store(b, a->of.dtype, tsr_element_lowest(b, a->of.dtype, 0), a->highest, rows.index,
-                   tsr_tile_null);
-    tsr_tile_store(b, a->of.dtype, tsr_element_zero(b, a->of.dtype, 0), a->totals, rows.index,
-                   tsr_tile_null);
-    where.at = rows.index;
-    tsr_product_clear(b, &totals, &where);
-    tsr_tile_loop_begin(b, &columns, zero, tsr_tile_index(b, sums_width(a)), lanes, 0, NULL);
-    where.at = sum_at(a, rows.index, columns.index);
-    where.lanes = lanes;
-    tsr_tile_store(b, a->of.dtype, tsr_element_zero(b, a->of.dtype, lanes), a->sums, where.at,
-                   tsr_tile_null);
-    tsr_product_clear(b, &sums, &where);
-    tsr_tile_loop_end(b, &columns, NULL);
-    tsr_tile_loop_end(b, &rows, NULL);
+    TSR_TILE_FOR(b, rows, zero, a->query_count, 1) {
+        tsr_tile_store(b, a->of.dtype, tsr_element_lowest(b, a->of.dtype, 0), a->highest,
+                       rows.index, tsr_tile_null);
+        tsr_tile_store(b, a->of.dtype, tsr_element_zero(b, a->of.dtype, 0), a->totals, rows.index,
+                       tsr_tile_null);
+        where.at = rows.index;
+        tsr_product_clear(b, &totals, &where);
+        TSR_TILE_FOR(b, columns, zero, tsr_tile_index(b, sums_width(a)), lanes) {
+            where.at = sum_at(a, rows.index, columns.index);
+            where.lanes = lanes;
+            tsr_tile_store(b, a->of.dtype, tsr_element_zero(b, a->of.dtype, lanes), a->sums,
+                           where.at, tsr_tile_null);
+            tsr_product_clear(b, &sums, &where);
+        }
+    }
 }
 
 static MlirValue finished_total(attention *a, MlirValue row) {
@@ -515,23 +509,23 @@ static void finish_rows(attention *a) {
     uint32_t lanes = a->values_side.lanes;
     const MlirValue *outputs = a->of.group->buffers + a->of.group->input_count;
     MlirValue zero = tsr_tile_index(b, 0);
-    tsr_tile_loop rows, columns;
-    tsr_tile_loop_begin(b, &rows, zero, a->query_count, 1, 0, NULL);
-    MlirValue query = tsr_tile_add(b, a->row_at, tsr_tile_add(b, a->of.query, rows.index));
-    MlirValue total = finished_total(a, rows.index);
-    MlirValue highest = tsr_tile_load(b, a->of.dtype, a->highest, rows.index, 0, tsr_tile_null);
-    MlirValue inverse =
-        finish_row(a, rows.index, total, tsr_attention_unless_lowest(&a->of, highest));
-    tsr_tile_loop_begin(b, &columns, zero, tsr_tile_index(b, a->of.e), lanes, 0, NULL);
-    MlirValue value = finished_sum(a, rows.index, columns.index);
-    value = tsr_tile_2(b, "arith.mulf", value, tsr_tile_splat(b, inverse, lanes));
-    MlirValue mask = tsr_tile_null;
-    if (a->of.e % lanes)
-        mask = tsr_tile_mask(b, tsr_tile_sub(b, tsr_tile_index(b, a->of.e), columns.index), lanes);
-    tsr_tile_store(b, a->of.storage, value, outputs[0],
-                   tsr_tile_add(b, tsr_tile_mul(b, query, a->of.e), columns.index), mask);
-    tsr_tile_loop_end(b, &columns, NULL);
-    tsr_tile_loop_end(b, &rows, NULL);
+    TSR_TILE_FOR(b, rows, zero, a->query_count, 1) {
+        MlirValue query = tsr_tile_add(b, a->row_at, tsr_tile_add(b, a->of.query, rows.index));
+        MlirValue total = finished_total(a, rows.index);
+        MlirValue highest = tsr_tile_load(b, a->of.dtype, a->highest, rows.index, 0, tsr_tile_null);
+        MlirValue inverse =
+            finish_row(a, rows.index, total, tsr_attention_unless_lowest(&a->of, highest));
+        TSR_TILE_FOR(b, columns, zero, tsr_tile_index(b, a->of.e), lanes) {
+            MlirValue value = finished_sum(a, rows.index, columns.index);
+            value = tsr_tile_2(b, "arith.mulf", value, tsr_tile_splat(b, inverse, lanes));
+            MlirValue mask = tsr_tile_null;
+            if (a->of.e % lanes)
+                mask = tsr_tile_mask(b, tsr_tile_sub(b, tsr_tile_index(b, a->of.e), columns.index),
+                                     lanes);
+            tsr_tile_store(b, a->of.storage, value, outputs[0],
+                           tsr_tile_add(b, tsr_tile_mul(b, query, a->of.e), columns.index), mask);
+        }
+    }
 }
 
 /* ---- a program ------------------------------------------------------------------------------- */
@@ -539,7 +533,6 @@ static void finish_rows(attention *a) {
 static void emit_key_block(attention *a, MlirValue end) {
     tsr_tile_builder *b = &a->of.group->b;
     MlirValue zero = tsr_tile_index(b, 0);
-    tsr_tile_loop loop;
     a->key_count = tsr_tile_index(b, a->block_keys);
     if (a->of.causal || !a->of.keys || a->of.keys % a->block_keys)
         a->key_count = tsr_tile_min(b, a->key_count, tsr_tile_sub(b, end, a->of.key));
@@ -551,9 +544,7 @@ static void emit_key_block(attention *a, MlirValue end) {
     multiply_scores(a);
     MlirValue first = zero; /* queries that see no key get zeros, too */
     if (!a->direct) first = tsr_attention_first_row(&a->of, zero, a->values_side.rows);
-    tsr_tile_loop_begin(b, &loop, first, a->query_count, 1, 0, NULL);
-    soften_row(a, loop.index);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, first, a->query_count, 1) { soften_row(a, loop.index); }
     multiply_values(a, first);
     if (a->slots) push_sums(a, first);
 }
@@ -582,11 +573,10 @@ static void emit_query_block(attention *a, MlirValue query) {
         return;
     }
     clear_rows(a);
-    tsr_tile_loop keys;
-    tsr_tile_loop_begin(b, &keys, tsr_tile_index(b, 0), end, a->block_keys, 0, NULL);
-    a->of.key = keys.index;
-    emit_key_block(a, end);
-    tsr_tile_loop_end(b, &keys, NULL);
+    TSR_TILE_FOR(b, keys, tsr_tile_index(b, 0), end, a->block_keys) {
+        a->of.key = keys.index;
+        emit_key_block(a, end);
+    }
     finish_rows(a);
 }
 
@@ -638,10 +628,7 @@ static void emit(attention *a) {
         pack_keys(a);
         if (a->unit > 1) pack_values(a);
     }
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, first, end, a->block_queries, 0, NULL);
-    emit_query_block(a, loop.index);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, first, end, a->block_queries) { emit_query_block(a, loop.index); }
 }
 
 tsr_result tsr_tile_lower_attention(tsr_tile_group *group) {

@@ -222,19 +222,18 @@ static void emit_two_rows(gradient *g, MlirValue row) {
     MlirValue p[TSR_DOT_PAIR], c[TSR_DOT_PAIR];
     for (int i = 0; i < TSR_DOT_PAIR; i++)
         begin_row(g, tsr_tile_offset(b, row, i), i > 0, &rows[i]);
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0),
-                        tsr_attention_grad_row_end(grad, rows[1].limit), lanes, 0, NULL);
-    for (int i = 0; i < TSR_DOT_PAIR; i++) soften(g, &rows[i], loop.index, lanes, &p[i], &c[i]);
-    MlirValue first = tsr_tile_add(b, tsr_tile_mul(b, row, grad->score_stride), loop.index);
-    MlirValue pair = tsr_tile_add(b, tsr_tile_mul(b, row, grad->score_stride),
-                                  tsr_tile_mul(b, loop.index, TSR_DOT_PAIR));
-    tsr_dot_store_pairs(b, p, lanes, g->chances, pair);
-    tsr_dot_store_pairs(b, c, lanes, g->dlogits, pair);
-    for (int i = 0; i < TSR_DOT_PAIR; i++)
-        tsr_tile_store(b, of->storage, tsr_dot_round(b, c[i]), g->dlogit_rows,
-                       tsr_tile_offset(b, first, i * grad->score_stride), tsr_tile_null);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, tsr_tile_index(b, 0), tsr_attention_grad_row_end(grad, rows[1].limit),
+                 lanes) {
+        for (int i = 0; i < TSR_DOT_PAIR; i++) soften(g, &rows[i], loop.index, lanes, &p[i], &c[i]);
+        MlirValue first = tsr_tile_add(b, tsr_tile_mul(b, row, grad->score_stride), loop.index);
+        MlirValue pair = tsr_tile_add(b, tsr_tile_mul(b, row, grad->score_stride),
+                                      tsr_tile_mul(b, loop.index, TSR_DOT_PAIR));
+        tsr_dot_store_pairs(b, p, lanes, g->chances, pair);
+        tsr_dot_store_pairs(b, c, lanes, g->dlogits, pair);
+        for (int i = 0; i < TSR_DOT_PAIR; i++)
+            tsr_tile_store(b, of->storage, tsr_dot_round(b, c[i]), g->dlogit_rows,
+                           tsr_tile_offset(b, first, i * grad->score_stride), tsr_tile_null);
+    }
 }
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
@@ -263,12 +262,10 @@ static void add_queries(tsr_attention_grad *grad) {
                               g->scores_at);
     tsr_attention_grad_scores(grad, grad->dresult, grad->o_at, of->e, g->value_panels,
                               grad->value_depth, g->dscores);
-    tsr_tile_loop rows;
-    tsr_tile_loop_begin(b, &rows,
-                        tsr_attention_first_row(of, tsr_tile_index(b, 0), grad->query_unit),
-                        grad->query_count, TSR_DOT_PAIR, 0, NULL);
-    emit_two_rows(g, rows.index);
-    tsr_tile_loop_end(b, &rows, NULL);
+    TSR_TILE_FOR(b, rows, tsr_attention_first_row(of, tsr_tile_index(b, 0), grad->query_unit),
+                 grad->query_count, TSR_DOT_PAIR) {
+        emit_two_rows(g, rows.index);
+    }
     pack_rows(grad, &grad->keys, of->q, grad->q_at, of->d, grad->query_count, odd,
               grad->block_queries, g->query_pairs);
     pack_rows(grad, &grad->values, grad->dresult, grad->o_at, of->e, grad->query_count, odd,
@@ -285,17 +282,16 @@ static void round_sums(gradient *g, MlirValue sums, int64_t stride, int64_t size
     tsr_attention *of = &grad->of;
     tsr_tile_builder *b = &of->group->b;
     uint32_t lanes = lanes_of(grad);
-    tsr_tile_loop rows, columns;
-    tsr_tile_loop_begin(b, &rows, tsr_tile_index(b, 0), grad->key_count, 1, 0, NULL);
-    tsr_tile_loop_begin(b, &columns, tsr_tile_index(b, 0), tsr_tile_index(b, size), lanes, 0, NULL);
-    MlirValue at = tsr_tile_add(b, tsr_tile_mul(b, rows.index, stride), columns.index);
-    MlirValue x = tsr_tile_load(b, of->dtype, sums, at, lanes, tsr_tile_null);
-    MlirValue left = tsr_tile_sub(b, tsr_tile_index(b, size), columns.index);
-    at = tsr_tile_add(b, tsr_tile_mul(b, rows.index, size), columns.index);
-    tsr_tile_store(b, of->storage, tsr_dot_round(b, x), to, tsr_tile_add(b, to_at, at),
-                   size % lanes ? tsr_tile_mask(b, left, lanes) : tsr_tile_null);
-    tsr_tile_loop_end(b, &columns, NULL);
-    tsr_tile_loop_end(b, &rows, NULL);
+    TSR_TILE_FOR(b, rows, tsr_tile_index(b, 0), grad->key_count, 1) {
+        TSR_TILE_FOR(b, columns, tsr_tile_index(b, 0), tsr_tile_index(b, size), lanes) {
+            MlirValue at = tsr_tile_add(b, tsr_tile_mul(b, rows.index, stride), columns.index);
+            MlirValue x = tsr_tile_load(b, of->dtype, sums, at, lanes, tsr_tile_null);
+            MlirValue left = tsr_tile_sub(b, tsr_tile_index(b, size), columns.index);
+            at = tsr_tile_add(b, tsr_tile_mul(b, rows.index, size), columns.index);
+            tsr_tile_store(b, of->storage, tsr_dot_round(b, x), to, tsr_tile_add(b, to_at, at),
+                           size % lanes ? tsr_tile_mask(b, left, lanes) : tsr_tile_null);
+        }
+    }
 }
 
 static void end_keys(tsr_attention_grad *grad) {

@@ -226,26 +226,23 @@ static void emit_run(depthwise *d, tsr_conv_kind kind, MlirValue image, point *p
                      int64_t end, uint32_t positions) {
     tsr_tile_builder *b = &d->conv->group->b;
     int64_t parts = divide_up(d->conv->channels, (int64_t)d->lanes * d->vectors);
-    tsr_tile_loop over_positions, over_channels;
     if (first >= end) return;
-    tsr_tile_loop_begin(b, &over_positions, tsr_tile_index(b, first), tsr_tile_index(b, end),
-                        positions, 0, NULL);
-    enter_axis(d, 1, over_positions.index, p);
-    if (positions > 1) {
-        p->low[1] = tsr_tile_index(b, 0);
-        p->high[1] = tsr_tile_index(b, d->walks[1].taps);
+    TSR_TILE_FOR(b, over_positions, tsr_tile_index(b, first), tsr_tile_index(b, end), positions) {
+        enter_axis(d, 1, over_positions.index, p);
+        if (positions > 1) {
+            p->low[1] = tsr_tile_index(b, 0);
+            p->high[1] = tsr_tile_index(b, d->walks[1].taps);
+        }
+        TSR_TILE_FOR(b, over_channels, tsr_tile_index(b, 0), tsr_tile_index(b, parts), 1) {
+            enter_channels(d, over_channels.index);
+            run r = {.d = d,
+                     .forward = kind == TSR_CONV_FORWARD,
+                     .image = image,
+                     .at = p,
+                     .positions = positions};
+            emit_tile(&r);
+        }
     }
-    tsr_tile_loop_begin(b, &over_channels, tsr_tile_index(b, 0), tsr_tile_index(b, parts), 1, 0,
-                        NULL);
-    enter_channels(d, over_channels.index);
-    run r = {.d = d,
-             .forward = kind == TSR_CONV_FORWARD,
-             .image = image,
-             .at = p,
-             .positions = positions};
-    emit_tile(&r);
-    tsr_tile_loop_end(b, &over_channels, NULL);
-    tsr_tile_loop_end(b, &over_positions, NULL);
 }
 
 /* Finds the positions of a line whose taps are all inside the image. Finds no position if there are
@@ -278,15 +275,14 @@ static tsr_result emit_positions(depthwise *d, tsr_conv_kind kind) {
     int64_t inside = 0, outside = 0;
     find_inside(&d->walks[1], &inside, &outside);
     outside = inside + (outside - inside) / POSITIONS * POSITIONS;
-    tsr_tile_loop over_lines;
     point p = {0};
-    tsr_tile_loop_begin(b, &over_lines, first, end, 1, 0, NULL);
-    MlirValue image = tsr_tile_div(b, over_lines.index, d->walks[0].positions);
-    enter_axis(d, 0, tsr_tile_rem(b, over_lines.index, d->walks[0].positions), &p);
-    emit_run(d, kind, image, &p, 0, inside, 1);
-    emit_run(d, kind, image, &p, inside, outside, POSITIONS);
-    emit_run(d, kind, image, &p, outside, d->walks[1].positions, 1);
-    tsr_tile_loop_end(b, &over_lines, NULL);
+    TSR_TILE_FOR(b, over_lines, first, end, 1) {
+        MlirValue image = tsr_tile_div(b, over_lines.index, d->walks[0].positions);
+        enter_axis(d, 0, tsr_tile_rem(b, over_lines.index, d->walks[0].positions), &p);
+        emit_run(d, kind, image, &p, 0, inside, 1);
+        emit_run(d, kind, image, &p, inside, outside, POSITIONS);
+        emit_run(d, kind, image, &p, outside, d->walks[1].positions, 1);
+    }
     return TSR_SUCCESS;
 }
 
@@ -354,14 +350,12 @@ static void sum_blocks(depthwise *d, const MlirValue low[2], const MlirValue hig
     int64_t offsets[VECTORS];
     tsr_product_sums before = block_sums(d, d->conv->images);
     tsr_product_offsets where = block_offsets(d, d->vectors, offsets);
-    tsr_tile_loop images;
     tsr_product_clear(b, &before, &where);
-    tsr_tile_loop_begin(b, &images, tsr_tile_index(b, 0), tsr_tile_index(b, d->conv->images), 1, 0,
-                        NULL);
-    d->image = images.index;
-    MlirValue first = tsr_tile_mul(b, images.index, d->blocks.count);
-    tsr_conv_blocks_walk(b, &d->blocks, low, high, first, visit_windows, d);
-    tsr_tile_loop_end(b, &images, NULL);
+    TSR_TILE_FOR(b, images, tsr_tile_index(b, 0), tsr_tile_index(b, d->conv->images), 1) {
+        d->image = images.index;
+        MlirValue first = tsr_tile_mul(b, images.index, d->blocks.count);
+        tsr_conv_blocks_walk(b, &d->blocks, low, high, first, visit_windows, d);
+    }
     clear(d, sums);
     tsr_product_finish(b, &before, &where, sums);
 }

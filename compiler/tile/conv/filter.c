@@ -211,19 +211,17 @@ static void walk_tiles(product *p, tile *t, void (*visit)(product *p, const tile
     MlirValue zero = tsr_tile_index(b, 0);
     int64_t edge = p->conv.group_channels % p->tile_rows;
     MlirValue whole = tsr_tile_sub(b, p->channels, tsr_tile_rem(b, p->channels, p->tile_rows));
-    tsr_tile_loop panels, channels;
-    tsr_tile_loop_begin(b, &panels, zero, p->panel_count, 1, 0, NULL);
-    t->panel = panels.index;
-    for (int part = 0; part < 2; part++) {
-        t->rows = part ? edge : p->tile_rows;
-        if (!t->rows) continue;
-        tsr_tile_loop_begin(b, &channels, part ? whole : zero, part ? p->channels : whole, t->rows,
-                            0, NULL);
-        t->channel = channels.index;
-        visit(p, t);
-        tsr_tile_loop_end(b, &channels, NULL);
+    TSR_TILE_FOR(b, panels, zero, p->panel_count, 1) {
+        t->panel = panels.index;
+        for (int part = 0; part < 2; part++) {
+            t->rows = part ? edge : p->tile_rows;
+            if (!t->rows) continue;
+            TSR_TILE_FOR(b, channels, part ? whole : zero, part ? p->channels : whole, t->rows) {
+                t->channel = channels.index;
+                visit(p, t);
+            }
+        }
     }
-    tsr_tile_loop_end(b, &panels, NULL);
 }
 
 static void visit_block(void *user, const tsr_conv_block *windows) {
@@ -238,14 +236,12 @@ static void visit_block(void *user, const tsr_conv_block *windows) {
 static void emit_program(product *p) {
     tsr_tile_builder *b = &p->conv.group->b;
     tile t = {0};
-    tsr_tile_loop images;
     walk_tiles(p, &t, clear_tile);
-    tsr_tile_loop_begin(b, &images, tsr_tile_index(b, 0), tsr_tile_index(b, p->conv.images), 1, 0,
-                        NULL);
-    p->image = images.index;
-    MlirValue first = tsr_tile_mul(b, images.index, p->blocks.count);
-    tsr_conv_blocks_walk(b, &p->blocks, p->low, p->high, first, visit_block, p);
-    tsr_tile_loop_end(b, &images, NULL);
+    TSR_TILE_FOR(b, images, tsr_tile_index(b, 0), tsr_tile_index(b, p->conv.images), 1) {
+        p->image = images.index;
+        MlirValue first = tsr_tile_mul(b, images.index, p->blocks.count);
+        tsr_conv_blocks_walk(b, &p->blocks, p->low, p->high, first, visit_block, p);
+    }
     walk_tiles(p, &t, store_tile);
 }
 

@@ -263,16 +263,15 @@ static void finish_outer(tsr_tile_builder *b, const outer_list *list, MlirValue 
     uint32_t lanes = b->target->vector_bytes / (uint32_t)sizeof(double);
     draw d = draw_of(b, lanes);
     MlirValue zero = tsr_tile_index(b, 0);
-    tsr_tile_loop loop;
     store_real(b, real(&d, 0.25), list->numbers, count); /* beyond the end: any number */
-    tsr_tile_loop_begin(b, &loop, zero, count, lanes, 0, NULL);
-    MlirValue u = load_real(b, list->numbers, loop.index, lanes);
-    store_real(b, quantile(&d, u, PART_OUTER), list->numbers, loop.index);
-    tsr_tile_loop_end(b, &loop, NULL);
-    tsr_tile_loop_begin(b, &loop, zero, count, 1, 0, NULL);
-    store_real(b, load_real(b, list->numbers, loop.index, 0), values,
-               load_index(b, list->places, loop.index));
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, zero, count, lanes) {
+        MlirValue u = load_real(b, list->numbers, loop.index, lanes);
+        store_real(b, quantile(&d, u, PART_OUTER), list->numbers, loop.index);
+    }
+    TSR_TILE_FOR(b, loop, zero, count, 1) {
+        store_real(b, load_real(b, list->numbers, loop.index, 0), values,
+                   load_index(b, list->places, loop.index));
+    }
 }
 
 /* The lanes that a CPU computes at once: four vectors hide the latency. */

@@ -133,16 +133,13 @@ static void emit_strip(transpose *t, MlirValue item) {
             tsr_tile_icompare(b, TSR_ICMP_SLT, strip, tsr_tile_index(b, columns / lanes));
         end = tsr_tile_select(b, inside, end, zero);
     }
-    tsr_tile_loop loop;
     if (whole && columns >= lanes) {
-        tsr_tile_loop_begin(b, &loop, zero, end, lanes, 0, NULL);
-        emit_block(t, loop.index, column, false);
-        tsr_tile_loop_end(b, &loop, NULL);
+        TSR_TILE_FOR(b, loop, zero, end, lanes) { emit_block(t, loop.index, column, false); }
     }
     if (columns % lanes || rows % lanes) {
-        tsr_tile_loop_begin(b, &loop, end, tsr_tile_index(b, rows), lanes, 0, NULL);
-        emit_block(t, loop.index, column, true);
-        tsr_tile_loop_end(b, &loop, NULL);
+        TSR_TILE_FOR(b, loop, end, tsr_tile_index(b, rows), lanes) {
+            emit_block(t, loop.index, column, true);
+        }
     }
 }
 
@@ -167,10 +164,7 @@ static void emit_blocks(transpose *t) {
         begin = tsr_tile_mul(b, tsr_tile_program_id(b), items);
         end = tsr_tile_min(b, tsr_tile_offset(b, begin, items), end);
     }
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, begin, end, 1, 0, NULL);
-    emit_strip(t, loop.index);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, begin, end, 1) { emit_strip(t, loop.index); }
 }
 
 tsr_result tsr_tile_lower_transpose(tsr_tile_group *group) {

@@ -166,11 +166,10 @@ static void emit(attend *a) {
     MlirValue last = tsr_tile_sub(b, tsr_tile_index(b, count - 1), number);
     MlirValue apart = tsr_tile_sub(b, last, number);
     MlirValue tiles_here = tsr_tile_min(b, tsr_tile_offset(b, apart, 1), tsr_tile_index(b, PAIR));
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tiles_here, 1, 0, NULL);
-    MlirValue back = tsr_tile_2(b, "arith.muli", loop.index, apart);
-    emit_tile(a, &p, head, tsr_tile_mul(b, tsr_tile_sub(b, last, back), a->rows));
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, tsr_tile_index(b, 0), tiles_here, 1) {
+        MlirValue back = tsr_tile_2(b, "arith.muli", loop.index, apart);
+        emit_tile(a, &p, head, tsr_tile_mul(b, tsr_tile_sub(b, last, back), a->rows));
+    }
 }
 
 static bool is_taken(attend *a) {

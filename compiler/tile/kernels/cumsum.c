@@ -52,13 +52,12 @@ tsr_result tsr_tile_lower_cumsum(tsr_tile_group *group) {
     tsr_strip s;
     tsr_strip_begin(group, c.axis.outer, c.axis.inner,
                     2 * c.axis.size * (int64_t)tsr_dtype_size(c.dtype), false, &s);
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, s.begin, s.end, lanes ? lanes : 1, 0, NULL);
-    MlirValue mask = tsr_tile_null;
-    if (lanes && c.axis.inner % lanes)
-        mask = tsr_tile_mask(b, tsr_tile_sub(b, s.end, loop.index), lanes);
-    emit_lines(&c, s.row, loop.index, lanes, mask);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, s.begin, s.end, lanes ? lanes : 1) {
+        MlirValue mask = tsr_tile_null;
+        if (lanes && c.axis.inner % lanes)
+            mask = tsr_tile_mask(b, tsr_tile_sub(b, s.end, loop.index), lanes);
+        emit_lines(&c, s.row, loop.index, lanes, mask);
+    }
     tsr_strip_end(group, &s);
     return TSR_SUCCESS;
 }

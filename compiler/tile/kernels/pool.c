@@ -241,17 +241,16 @@ static void emit_windows(pool *p, MlirValue image, MlirValue line, int64_t begin
                          bool is_whole) {
     tsr_tile_builder *b = &p->group->b;
     int64_t parts = divide_up(p->channels, (int64_t)p->lanes * p->vectors);
-    tsr_tile_loop columns, channels;
     if (begin >= end) return;
     bool always = p->axes[0].first == 0 && p->axes[0].end == p->axes[0].result;
     span y = enter(p, 0, line, always);
-    tsr_tile_loop_begin(b, &columns, tsr_tile_index(b, begin), tsr_tile_index(b, end), 1, 0, NULL);
-    span x = enter(p, 1, columns.index, is_whole);
-    tsr_tile_loop_begin(b, &channels, tsr_tile_index(b, 0), tsr_tile_index(b, parts), 1, 0, NULL);
-    enter_channels(p, channels.index);
-    emit_window(p, image, line, columns.index, &y, &x);
-    tsr_tile_loop_end(b, &channels, NULL);
-    tsr_tile_loop_end(b, &columns, NULL);
+    TSR_TILE_FOR(b, columns, tsr_tile_index(b, begin), tsr_tile_index(b, end), 1) {
+        span x = enter(p, 1, columns.index, is_whole);
+        TSR_TILE_FOR(b, channels, tsr_tile_index(b, 0), tsr_tile_index(b, parts), 1) {
+            enter_channels(p, channels.index);
+            emit_window(p, image, line, columns.index, &y, &x);
+        }
+    }
 }
 
 /* The number of lines, each of `elements` elements, of a program that processes `most` elements; a
@@ -271,14 +270,13 @@ static tsr_result lower_forward(pool *p) {
     MlirValue pid = p->group->grid > 1 ? tsr_tile_program_id(b) : tsr_tile_index(b, 0);
     MlirValue first = tsr_tile_mul(b, pid, each);
     MlirValue end = tsr_tile_min(b, tsr_tile_offset(b, first, each), tsr_tile_index(b, lines));
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, first, end, 1, 0, NULL);
-    MlirValue image = tsr_tile_div(b, loop.index, y->result);
-    MlirValue line = tsr_tile_rem(b, loop.index, y->result);
-    emit_windows(p, image, line, 0, x->first, false);
-    emit_windows(p, image, line, x->first, x->end, true);
-    emit_windows(p, image, line, x->end, x->result, false);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, first, end, 1) {
+        MlirValue image = tsr_tile_div(b, loop.index, y->result);
+        MlirValue line = tsr_tile_rem(b, loop.index, y->result);
+        emit_windows(p, image, line, 0, x->first, false);
+        emit_windows(p, image, line, x->first, x->end, true);
+        emit_windows(p, image, line, x->end, x->result, false);
+    }
     return TSR_SUCCESS;
 }
 
@@ -393,19 +391,17 @@ static void emit_gradients(pool *p, MlirValue image, MlirValue line, int64_t beg
                            bool is_whole) {
     tsr_tile_builder *b = &p->group->b;
     int64_t parts = divide_up(p->channels, (int64_t)p->lanes * p->vectors);
-    tsr_tile_loop columns, channels;
     if (begin >= end) return;
     span y = enter(p, 0, line, false);
-    tsr_tile_loop_begin(b, &columns, tsr_tile_index(b, 0), tsr_tile_index(b, end - begin), 1, 0,
-                        NULL);
-    MlirValue column = tiles(p) ? tsr_tile_offset(b, columns.index, begin)
-                                : tsr_tile_sub(b, tsr_tile_index(b, end - 1), columns.index);
-    span x = enter(p, 1, column, is_whole);
-    tsr_tile_loop_begin(b, &channels, tsr_tile_index(b, 0), tsr_tile_index(b, parts), 1, 0, NULL);
-    enter_channels(p, channels.index);
-    emit_gradient(p, image, line, column, &y, &x);
-    tsr_tile_loop_end(b, &channels, NULL);
-    tsr_tile_loop_end(b, &columns, NULL);
+    TSR_TILE_FOR(b, columns, tsr_tile_index(b, 0), tsr_tile_index(b, end - begin), 1) {
+        MlirValue column = tiles(p) ? tsr_tile_offset(b, columns.index, begin)
+                                    : tsr_tile_sub(b, tsr_tile_index(b, end - 1), columns.index);
+        span x = enter(p, 1, column, is_whole);
+        TSR_TILE_FOR(b, channels, tsr_tile_index(b, 0), tsr_tile_index(b, parts), 1) {
+            enter_channels(p, channels.index);
+            emit_gradient(p, image, line, column, &y, &x);
+        }
+    }
 }
 
 static void clear_lines(pool *p, MlirValue image, MlirValue begin, MlirValue end) {
@@ -451,16 +447,15 @@ static tsr_result lower_gradient(pool *p) {
     high = tsr_tile_min(b, high, tsr_tile_index(b, y->result));
     MlirValue none = tsr_tile_icompare(b, TSR_ICMP_SGE, low, high);
     if (!tiles(p)) clear_lines(p, image, p->begin, tsr_tile_select(b, none, p->end, p->begin));
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, low, high, 1, 0, NULL);
-    MlirValue line =
-        tsr_tile_sub(b, tsr_tile_offset(b, tsr_tile_add(b, low, high), -1), loop.index);
-    if (tiles(p)) line = loop.index;
-    if (!tiles(p)) clear_reached(p, image, line, low, high);
-    emit_gradients(p, image, line, x->end, x->result, false);
-    emit_gradients(p, image, line, x->first, x->end, true);
-    emit_gradients(p, image, line, 0, x->first, false);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, low, high, 1) {
+        MlirValue line =
+            tsr_tile_sub(b, tsr_tile_offset(b, tsr_tile_add(b, low, high), -1), loop.index);
+        if (tiles(p)) line = loop.index;
+        if (!tiles(p)) clear_reached(p, image, line, low, high);
+        emit_gradients(p, image, line, x->end, x->result, false);
+        emit_gradients(p, image, line, x->first, x->end, true);
+        emit_gradients(p, image, line, 0, x->first, false);
+    }
     return TSR_SUCCESS;
 }
 

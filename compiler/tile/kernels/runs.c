@@ -105,10 +105,7 @@ static void walk(tsr_tile_builder *b, walker *w) {
     MlirValue tail = tsr_tile_rem(b, count, lanes), whole = tsr_tile_sub(b, count, tail);
     if (!mlirValueIsNull(w->fill)) w->fill = tsr_tile_splat(b, w->fill, w->lanes);
     if (!is_known || known >= lanes) {
-        tsr_tile_loop loop;
-        tsr_tile_loop_begin(b, &loop, zero, whole, lanes, 0, NULL);
-        step(b, w, loop.index, tsr_tile_null);
-        tsr_tile_loop_end(b, &loop, NULL);
+        TSR_TILE_FOR(b, loop, zero, whole, lanes) { step(b, w, loop.index, tsr_tile_null); }
     }
     if (lanes > 1 && (!is_known || known % lanes))
         step(b, w, whole, tsr_tile_mask(b, tail, w->lanes));

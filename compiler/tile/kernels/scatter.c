@@ -134,15 +134,15 @@ static void report(counter *c, tsr_tile_group *step, MlirValue any, MlirValue at
     tsr_tile_builder *b = c->b;
     MlirValue left = tsr_tile_sub(b, tsr_tile_index(b, g->count), at);
     MlirValue lanes = tsr_tile_min(b, left, tsr_tile_index(b, LANES));
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0),
-                        tsr_tile_select(b, any, lanes, tsr_tile_index(b, 0)), 1, 0, NULL);
-    MlirValue place = tsr_tile_add(b, at, loop.index);
-    MlirValue index = tsr_tile_load(b, g->index_dtype, step->buffers[0], place, 0, tsr_tile_null);
-    MlirType wide = tsr_tile_value_type(b, TSR_DTYPE_I64, 0);
-    if (g->index_dtype != TSR_DTYPE_I64) index = tsr_tile_to(b, "arith.extsi", index, wide);
-    tsr_tile_check_index(b, index, place, 0, g->axis.size);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, tsr_tile_index(b, 0),
+                 tsr_tile_select(b, any, lanes, tsr_tile_index(b, 0)), 1) {
+        MlirValue place = tsr_tile_add(b, at, loop.index);
+        MlirValue index =
+            tsr_tile_load(b, g->index_dtype, step->buffers[0], place, 0, tsr_tile_null);
+        MlirType wide = tsr_tile_value_type(b, TSR_DTYPE_I64, 0);
+        if (g->index_dtype != TSR_DTYPE_I64) index = tsr_tile_to(b, "arith.extsi", index, wide);
+        tsr_tile_check_index(b, index, place, 0, g->axis.size);
+    }
 }
 
 /* The sort keys of the list: the index, or the number of rows if the index is invalid. */
@@ -175,13 +175,12 @@ static tsr_result lower_count(tsr_tile_group *step, const void *of) {
     uint32_t lanes = count_lanes(c.plan);
     tsr_tile_store(b, TSR_DTYPE_I32, tsr_tile_int(b, words(b, lanes), 0), c.local, zero,
                    tsr_tile_null);
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, c.begin, c.end, LANES, 0, NULL);
-    MlirValue keys = c.number ? tsr_tile_load(b, TSR_DTYPE_I32, step->buffers[0], loop.index, LANES,
-                                              tsr_tile_null)
-                              : make_keys(&c, step, loop.index);
-    count_lanes_before(&c, take_digit(&c, keys));
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, c.begin, c.end, LANES) {
+        MlirValue keys = c.number ? tsr_tile_load(b, TSR_DTYPE_I32, step->buffers[0], loop.index,
+                                                  LANES, tsr_tile_null)
+                                  : make_keys(&c, step, loop.index);
+        count_lanes_before(&c, take_digit(&c, keys));
+    }
     tsr_tile_store(b, TSR_DTYPE_I32,
                    tsr_tile_load(b, TSR_DTYPE_I32, c.local, zero, lanes, tsr_tile_null),
                    step->buffers[step->input_count + !c.number],
@@ -254,24 +253,23 @@ static tsr_result lower_place(tsr_tile_group *step, const void *of) {
     MlirType type = words(b, LANES), index = tsr_tile_index_type(b);
     uint32_t inputs = step->input_count;
     find_bases(&c, step->buffers[inputs - 1]);
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, c.begin, c.end, LANES, 0, NULL);
-    MlirValue keys =
-        tsr_tile_load(b, TSR_DTYPE_I32, step->buffers[0], loop.index, LANES, tsr_tile_null);
-    MlirValue places;
-    if (c.number)
-        places =
-            tsr_tile_load(b, TSR_DTYPE_I32, step->buffers[1], loop.index, LANES, tsr_tile_null);
-    else {
-        MlirValue first = tsr_tile_to(b, "arith.index_cast", loop.index, words(b, 0));
-        places = tsr_tile_2(b, "arith.addi", tsr_tile_splat(b, first, LANES),
-                            tsr_tile_iota(b, mlirShapedTypeGetElementType(type), LANES));
+    TSR_TILE_FOR(b, loop, c.begin, c.end, LANES) {
+        MlirValue keys =
+            tsr_tile_load(b, TSR_DTYPE_I32, step->buffers[0], loop.index, LANES, tsr_tile_null);
+        MlirValue places;
+        if (c.number)
+            places =
+                tsr_tile_load(b, TSR_DTYPE_I32, step->buffers[1], loop.index, LANES, tsr_tile_null);
+        else {
+            MlirValue first = tsr_tile_to(b, "arith.index_cast", loop.index, words(b, 0));
+            places = tsr_tile_2(b, "arith.addi", tsr_tile_splat(b, first, LANES),
+                                tsr_tile_iota(b, mlirShapedTypeGetElementType(type), LANES));
+        }
+        MlirValue to = count_lanes_before(&c, take_digit(&c, keys));
+        to = tsr_tile_to(b, "arith.index_cast", to, tsr_tile_vector_type(index, LANES));
+        tsr_tile_scatter(b, keys, step->buffers[inputs], to);
+        tsr_tile_scatter(b, places, step->buffers[inputs + 1], to);
     }
-    MlirValue to = count_lanes_before(&c, take_digit(&c, keys));
-    to = tsr_tile_to(b, "arith.index_cast", to, tsr_tile_vector_type(index, LANES));
-    tsr_tile_scatter(b, keys, step->buffers[inputs], to);
-    tsr_tile_scatter(b, places, step->buffers[inputs + 1], to);
-    tsr_tile_loop_end(b, &loop, NULL);
     return TSR_SUCCESS;
 }
 

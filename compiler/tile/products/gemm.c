@@ -111,22 +111,22 @@ void tsr_gemm_multiply(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValue co
 
 void tsr_gemm_pack_rows(tsr_tile_builder *b, const tsr_gemm_pack *p) {
     MlirValue masks[TSR_TILE_VECTORS_MAX];
-    tsr_tile_loop loop;
     for (uint32_t v = 0; v < p->vectors; v++)
         masks[v] = mlirValueIsNull(p->columns)
                        ? tsr_tile_null
                        : tsr_tile_mask(b, tsr_tile_offset(b, p->columns, -(int64_t)(v * p->lanes)),
                                        p->lanes);
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), p->count, 1, 0, NULL);
-    MlirValue from = tsr_tile_add(b, p->from_at, tsr_tile_mul(b, loop.index, p->from_step));
-    MlirValue to = tsr_tile_add(b, p->to_at, tsr_tile_mul(b, loop.index, p->to_step));
-    for (uint32_t v = 0; v < p->vectors; v++) {
-        MlirValue value = tsr_tile_load(b, p->from_dtype, p->from,
-                                        tsr_tile_offset(b, from, v * p->lanes), p->lanes, masks[v]);
-        tsr_tile_store(b, p->to_dtype, value, p->to, tsr_tile_offset(b, to, v * p->lanes),
-                       tsr_tile_null);
+    TSR_TILE_FOR(b, loop, tsr_tile_index(b, 0), p->count, 1) {
+        MlirValue from = tsr_tile_add(b, p->from_at, tsr_tile_mul(b, loop.index, p->from_step));
+        MlirValue to = tsr_tile_add(b, p->to_at, tsr_tile_mul(b, loop.index, p->to_step));
+        for (uint32_t v = 0; v < p->vectors; v++) {
+            MlirValue value =
+                tsr_tile_load(b, p->from_dtype, p->from, tsr_tile_offset(b, from, v * p->lanes),
+                              p->lanes, masks[v]);
+            tsr_tile_store(b, p->to_dtype, value, p->to, tsr_tile_offset(b, to, v * p->lanes),
+                           tsr_tile_null);
+        }
     }
-    tsr_tile_loop_end(b, &loop, NULL);
 }
 
 /* Packs one square of `left` rows of k. */
@@ -167,11 +167,10 @@ void tsr_gemm_pack_columns(tsr_tile_builder *b, const tsr_gemm_pack *p) {
     int64_t count = 0;
     bool whole = tsr_tile_index_known(p->count, &count) && count % p->lanes == 0;
     bool masked = !whole || !mlirValueIsNull(p->columns);
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), p->count, p->lanes, 0, NULL);
-    MlirValue left = tsr_tile_sub(b, p->count, loop.index);
-    for (uint32_t v = 0; v < p->vectors; v++) pack_square(b, p, loop.index, left, masked, v);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, tsr_tile_index(b, 0), p->count, p->lanes) {
+        MlirValue left = tsr_tile_sub(b, p->count, loop.index);
+        for (uint32_t v = 0; v < p->vectors; v++) pack_square(b, p, loop.index, left, masked, v);
+    }
 }
 
 enum { PREFETCH_K = 2 }; /* prefetch distance in values of k */
@@ -216,18 +215,17 @@ void tsr_gemm_pack_a(tsr_tile_builder *b, const tsr_gemm_pack_tiles *p) {
     within = tsr_tile_select(b, tsr_tile_icompare(b, TSR_ICMP_SGT, within, zero), within, zero);
     within = tsr_tile_min(b, within, p->row_count);
     MlirValue whole = tsr_tile_sub(b, within, tsr_tile_rem(b, within, together));
-    tsr_tile_loop over_k, loop;
-    tsr_tile_loop_begin(b, &over_k, zero, p->count, 1, 0, NULL);
-    tsr_tile_loop_begin(b, &loop, zero, whole, together, 0, NULL);
-    pack_tiles(b, p, over_k.index, loop.index, TSR_GEMM_TILES_TOGETHER, NULL);
-    tsr_tile_loop_end(b, &loop, NULL);
-    tsr_tile_loop_begin(b, &loop, whole, p->row_count, p->rows, 0, NULL);
-    MlirValue left = tsr_tile_sub(b, p->rows_left, loop.index);
-    for (int64_t at = 0, v = 0; at < p->rows; at += p->lanes, v++)
-        masks[v] = tsr_tile_mask(b, tsr_tile_offset(b, left, -at), p->lanes);
-    pack_tiles(b, p, over_k.index, loop.index, 1, masks);
-    tsr_tile_loop_end(b, &loop, NULL);
-    tsr_tile_loop_end(b, &over_k, NULL);
+    TSR_TILE_FOR(b, over_k, zero, p->count, 1) {
+        TSR_TILE_FOR(b, loop, zero, whole, together) {
+            pack_tiles(b, p, over_k.index, loop.index, TSR_GEMM_TILES_TOGETHER, NULL);
+        }
+        TSR_TILE_FOR(b, loop, whole, p->row_count, p->rows) {
+            MlirValue left = tsr_tile_sub(b, p->rows_left, loop.index);
+            for (int64_t at = 0, v = 0; at < p->rows; at += p->lanes, v++)
+                masks[v] = tsr_tile_mask(b, tsr_tile_offset(b, left, -at), p->lanes);
+            pack_tiles(b, p, over_k.index, loop.index, 1, masks);
+        }
+    }
 }
 
 bool tsr_gemm_alias(int64_t row_bytes, int64_t rows) {

@@ -432,14 +432,13 @@ static void multiply_chunks(tsr_matmul *mm, const tile *t, const tsr_gemm_tile *
     int64_t offsets[TSR_GEMM_TILE_MAX];
     tsr_product_offsets where = chunk_offsets(mm, t, offsets);
     MlirValue next[TSR_GEMM_TILE_MAX], zero = tsr_tile_index(b, 0);
-    tsr_tile_loop loop;
     if (mm->k_blocks == 1) tsr_product_clear(b, &sums, &where);
-    tsr_tile_loop_begin(b, &loop, zero, tsr_tile_index(b, at->k_count), TSR_PRODUCT_CHUNK, 0, NULL);
-    memcpy(next, accumulators, where.count * sizeof *next);
-    multiply_range(mm, t, gemm, loop.index, TSR_PRODUCT_CHUNK, next);
-    MlirValue chunk = tsr_tile_div(b, tsr_tile_add(b, at->k0, loop.index), TSR_PRODUCT_CHUNK);
-    tsr_product_push(b, &sums, &where, tsr_product_carries(b, chunk, mm->chunks), next);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, zero, tsr_tile_index(b, at->k_count), TSR_PRODUCT_CHUNK) {
+        memcpy(next, accumulators, where.count * sizeof *next);
+        multiply_range(mm, t, gemm, loop.index, TSR_PRODUCT_CHUNK, next);
+        MlirValue chunk = tsr_tile_div(b, tsr_tile_add(b, at->k0, loop.index), TSR_PRODUCT_CHUNK);
+        tsr_product_push(b, &sums, &where, tsr_product_carries(b, chunk, mm->chunks), next);
+    }
     if (at->last) tsr_product_finish(b, &sums, &where, accumulators);
 }
 
@@ -532,16 +531,16 @@ static tsr_result emit_tile(tsr_matmul *mm, const tile *t) {
 static void finish_deferred(tsr_matmul *mm, const panel *p, MlirValue whole) {
     tsr_tile_builder *b = &mm->group->b;
     MlirValue zero = tsr_tile_index(b, 0);
-    tsr_tile_loop once, rows;
     MlirValue last = tsr_tile_2(b, "arith.maxsi", tsr_tile_offset(b, whole, -mm->size.rows), zero);
-    tsr_tile_loop_begin(b, &once, last, whole, mm->size.rows, 0, NULL);
-    tile t = {.panel = p, .rows = mm->size.rows, .row = tsr_tile_add(b, p->block->row, once.index)};
-    tsr_epilogue_tile after = epilogue_tile(mm, &t, NULL);
-    tsr_tile_loop_begin(b, &rows, zero, tsr_tile_index(b, t.rows), 1, 0, NULL);
-    for (uint32_t v = 0; v < p->vectors; v++)
-        tsr_epilogue_finish_deferred(&mm->epilogue, &after, rows.index, v);
-    tsr_tile_loop_end(b, &rows, NULL);
-    tsr_tile_loop_end(b, &once, NULL);
+    TSR_TILE_FOR(b, once, last, whole, mm->size.rows) {
+        tile t = {
+            .panel = p, .rows = mm->size.rows, .row = tsr_tile_add(b, p->block->row, once.index)};
+        tsr_epilogue_tile after = epilogue_tile(mm, &t, NULL);
+        TSR_TILE_FOR(b, rows, zero, tsr_tile_index(b, t.rows), 1) {
+            for (uint32_t v = 0; v < p->vectors; v++)
+                tsr_epilogue_finish_deferred(&mm->epilogue, &after, rows.index, v);
+        }
+    }
 }
 
 /* ---- a program ------------------------------------------------------------------------------- */
@@ -550,7 +549,6 @@ static void finish_deferred(tsr_matmul *mm, const panel *p, MlirValue whole) {
 static tsr_result emit_panel(tsr_matmul *mm, panel *p) {
     tsr_tile_builder *b = &mm->group->b;
     const block *at = p->block;
-    tsr_tile_loop loop;
     tile t = {.panel = p};
     p->vectors = mm->vectors;
     if (p->edge) p->vectors = (uint32_t)divide_up(p->edge, mm->lanes);
@@ -573,11 +571,11 @@ static tsr_result emit_panel(tsr_matmul *mm, panel *p) {
         t.follows = defers && part == 1;
         if (defers && part == 2) finish_deferred(mm, p, whole);
         if (!t.rows || (part == 1 && first_apart && mm->m < 2 * t.rows)) continue;
-        tsr_tile_loop_begin(b, &loop, ends[part], ends[part + 1], t.rows, 0, NULL);
-        t.local = loop.index;
-        t.row = tsr_tile_add(b, at->row, loop.index);
-        TRY(mm->group->ctx, emit_tile(mm, &t));
-        tsr_tile_loop_end(b, &loop, NULL);
+        TSR_TILE_FOR(b, loop, ends[part], ends[part + 1], t.rows) {
+            t.local = loop.index;
+            t.row = tsr_tile_add(b, at->row, loop.index);
+            TRY(mm->group->ctx, emit_tile(mm, &t));
+        }
     }
     return TSR_SUCCESS;
 }
@@ -586,14 +584,13 @@ static tsr_result emit_panel(tsr_matmul *mm, panel *p) {
 static tsr_result emit_panels(tsr_matmul *mm, const block *at, MlirValue low, MlirValue high,
                               int64_t edge) {
     tsr_tile_builder *b = &mm->group->b;
-    tsr_tile_loop loop;
     panel p = {.block = at, .edge = edge};
-    tsr_tile_loop_begin(b, &loop, low, high, 1, 0, NULL);
-    p.column =
-        tsr_tile_mul(b, edge ? tsr_tile_index(b, mm->panels - 1) : loop.index, mm->size.width);
-    p.local = tsr_tile_sub(b, loop.index, at->first_panel);
-    TRY(mm->group->ctx, emit_panel(mm, &p));
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, low, high, 1) {
+        p.column =
+            tsr_tile_mul(b, edge ? tsr_tile_index(b, mm->panels - 1) : loop.index, mm->size.width);
+        p.local = tsr_tile_sub(b, loop.index, at->first_panel);
+        TRY(mm->group->ctx, emit_panel(mm, &p));
+    }
     return TSR_SUCCESS;
 }
 
@@ -629,14 +626,13 @@ static MlirValue scratch_count(tsr_matmul *mm, const block *at) {
 
 static void clear_scratch(tsr_matmul *mm, const block *at) {
     tsr_tile_builder *b = &mm->group->b;
-    tsr_tile_loop loop;
     MlirValue zero = tsr_element_zero(b, mm->compute, mm->lanes);
     MlirValue count = scratch_count(mm, at);
     for (int64_t slot = 0; slot < tsr_matmul_slots(mm); slot++) {
-        tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), count, mm->lanes, 0, NULL);
-        tsr_tile_store(b, mm->compute, zero, mm->scratch,
-                       tsr_tile_offset(b, loop.index, slot * mm->slot), tsr_tile_null);
-        tsr_tile_loop_end(b, &loop, NULL);
+        TSR_TILE_FOR(b, loop, tsr_tile_index(b, 0), count, mm->lanes) {
+            tsr_tile_store(b, mm->compute, zero, mm->scratch,
+                           tsr_tile_offset(b, loop.index, slot * mm->slot), tsr_tile_null);
+        }
     }
 }
 
@@ -644,7 +640,6 @@ static void clear_scratch(tsr_matmul *mm, const block *at) {
  * the earlier chunks, and chains begin again. */
 static void end_chunk(tsr_matmul *mm, const block *at, MlirValue k_block) {
     tsr_tile_builder *b = &mm->group->b;
-    tsr_tile_loop once, loop;
     tsr_product_sums sums = chunk_sums(mm);
     int64_t blocks = TSR_PRODUCT_CHUNK / mm->size.k_block, chains = sums.slots * mm->slot;
     static const int64_t here[] = {0};
@@ -652,30 +647,30 @@ static void end_chunk(tsr_matmul *mm, const block *at, MlirValue k_block) {
     MlirValue behind = tsr_tile_rem(b, tsr_tile_offset(b, k_block, 1), blocks);
     MlirValue ends = tsr_tile_icompare(b, TSR_ICMP_EQ, behind, zero);
     MlirValue times = tsr_tile_select(b, ends, tsr_tile_index(b, 1), zero);
-    tsr_tile_loop_begin(b, &once, zero, times, 1, 0, NULL);
-    MlirValue carries = tsr_product_carries(b, tsr_tile_div(b, k_block, blocks), mm->chunks);
-    tsr_tile_loop_begin(b, &loop, zero, scratch_count(mm, at), mm->lanes, 0, NULL);
-    MlirValue chain = tsr_tile_offset(b, loop.index, chains);
-    MlirValue sum = tsr_tile_load(b, mm->compute, mm->scratch, chain, mm->lanes, tsr_tile_null);
-    tsr_product_offsets where = {.at = loop.index, .offsets = here, .count = 1, .lanes = mm->lanes};
-    tsr_product_push(b, &sums, &where, carries, &sum);
-    tsr_tile_store(b, mm->compute, none, mm->scratch, chain, tsr_tile_null);
-    tsr_tile_loop_end(b, &loop, NULL);
-    tsr_tile_loop_end(b, &once, NULL);
+    TSR_TILE_FOR(b, once, zero, times, 1) {
+        MlirValue carries = tsr_product_carries(b, tsr_tile_div(b, k_block, blocks), mm->chunks);
+        TSR_TILE_FOR(b, loop, zero, scratch_count(mm, at), mm->lanes) {
+            MlirValue chain = tsr_tile_offset(b, loop.index, chains);
+            MlirValue sum =
+                tsr_tile_load(b, mm->compute, mm->scratch, chain, mm->lanes, tsr_tile_null);
+            tsr_product_offsets where = {
+                .at = loop.index, .offsets = here, .count = 1, .lanes = mm->lanes};
+            tsr_product_push(b, &sums, &where, carries, &sum);
+            tsr_tile_store(b, mm->compute, none, mm->scratch, chain, tsr_tile_null);
+        }
+    }
 }
 
 static tsr_result emit_program(tsr_matmul *mm, block *at) {
     tsr_tile_builder *b = &mm->group->b;
     if (mm->k_blocks > 1) {
         clear_scratch(mm, at);
-        tsr_tile_loop loop;
-        tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, mm->k_blocks - 1), 1,
-                            0, NULL);
-        at->k0 = tsr_tile_mul(b, loop.index, mm->size.k_block);
-        at->k_count = mm->size.k_block;
-        TRY(mm->group->ctx, emit_k_block(mm, at));
-        if (mm->chunks && !mm->chunks_by_tiles) end_chunk(mm, at, loop.index);
-        tsr_tile_loop_end(b, &loop, NULL);
+        TSR_TILE_FOR(b, loop, tsr_tile_index(b, 0), tsr_tile_index(b, mm->k_blocks - 1), 1) {
+            at->k0 = tsr_tile_mul(b, loop.index, mm->size.k_block);
+            at->k_count = mm->size.k_block;
+            TRY(mm->group->ctx, emit_k_block(mm, at));
+            if (mm->chunks && !mm->chunks_by_tiles) end_chunk(mm, at, loop.index);
+        }
     }
     at->k0 = tsr_tile_index(b, (mm->k_blocks - 1) * mm->size.k_block);
     at->k_count = mm->k - (mm->k_blocks - 1) * mm->size.k_block;
@@ -702,13 +697,12 @@ static void enter_batch(tsr_matmul *mm, MlirValue batch) {
 static tsr_result emit_at_once(tsr_matmul *mm, block *at) {
     tsr_tile_builder *b = &mm->group->b;
     MlirValue end = tsr_tile_mul(b, tsr_tile_program_end(b), mm->size.program_panels);
-    tsr_tile_loop loop;
     end = tsr_tile_min(b, end, tsr_tile_index(b, mm->panels));
-    tsr_tile_loop_begin(b, &loop, at->first_panel, end, mm->panels_at_once, 0, NULL);
-    at->first_panel = loop.index;
-    at->panel_end = tsr_tile_min(b, tsr_tile_offset(b, loop.index, mm->panels_at_once), end);
-    TRY(mm->group->ctx, emit_program(mm, at));
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, at->first_panel, end, mm->panels_at_once) {
+        at->first_panel = loop.index;
+        at->panel_end = tsr_tile_min(b, tsr_tile_offset(b, loop.index, mm->panels_at_once), end);
+        TRY(mm->group->ctx, emit_program(mm, at));
+    }
     return TSR_SUCCESS;
 }
 
@@ -773,14 +767,13 @@ static tsr_result emit(tsr_matmul *mm) {
         enter_batch(mm, mm->batch > 1 ? tsr_tile_div(b, pid, programs) : tsr_tile_index(b, 0));
         return emit_matrix(mm, mm->batch > 1 ? tsr_tile_rem(b, pid, programs) : pid, blocks);
     }
-    tsr_tile_loop loop;
     MlirValue first = tsr_tile_mul(b, pid, matrices);
     MlirValue end =
         tsr_tile_min(b, tsr_tile_offset(b, first, matrices), tsr_tile_index(b, mm->batch));
-    tsr_tile_loop_begin(b, &loop, first, end, 1, 0, NULL);
-    enter_batch(mm, loop.index);
-    TRY(mm->group->ctx, emit_matrix(mm, tsr_tile_index(b, 0), blocks));
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, first, end, 1) {
+        enter_batch(mm, loop.index);
+        TRY(mm->group->ctx, emit_matrix(mm, tsr_tile_index(b, 0), blocks));
+    }
     return TSR_SUCCESS;
 }
 

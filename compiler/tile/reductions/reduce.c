@@ -267,16 +267,15 @@ static MlirValue reduce_scattered(tsr_reduction *r, const tsr_point *at, MlirVal
     tsr_tile_store(b, r->dtype, tsr_reduction_identity(r, TSR_PARTIALS), local, zero,
                    tsr_tile_null);
     tsr_point point = *at;
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, first, tsr_tile_offset(b, first, count), 1, 0, NULL);
-    tsr_point_unflatten(b, &point, r->space.reduced, loop.index);
-    tsr_region_emit(&r->before, 2, &point);
-    MlirValue slot = tsr_tile_rem(b, loop.index, TSR_PARTIALS);
-    MlirValue partial = tsr_tile_load(b, r->dtype, local, slot, 0, tsr_tile_null);
-    MlirValue value = tsr_node_value(&r->before, r->before.results[0], &point);
-    tsr_tile_store(b, r->dtype, tsr_reduction_combine(r, partial, value), local, slot,
-                   tsr_tile_null);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, first, tsr_tile_offset(b, first, count), 1) {
+        tsr_point_unflatten(b, &point, r->space.reduced, loop.index);
+        tsr_region_emit(&r->before, 2, &point);
+        MlirValue slot = tsr_tile_rem(b, loop.index, TSR_PARTIALS);
+        MlirValue partial = tsr_tile_load(b, r->dtype, local, slot, 0, tsr_tile_null);
+        MlirValue value = tsr_node_value(&r->before, r->before.results[0], &point);
+        tsr_tile_store(b, r->dtype, tsr_reduction_combine(r, partial, value), local, slot,
+                       tsr_tile_null);
+    }
     return tsr_tile_load(b, r->dtype, local, zero, TSR_PARTIALS, tsr_tile_null);
 }
 

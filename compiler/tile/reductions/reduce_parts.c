@@ -179,14 +179,12 @@ typedef void column_visit(group_part *p, MlirValue column, MlirValue partial);
 /* Visits all columns; a mask is used for a partial vector. */
 static void walk_columns(group_part *p, MlirValue partial, column_visit *visit) {
     tsr_tile_builder *b = &p->r.group->b;
-    tsr_tile_loop loop;
     int64_t size = p->r.space.dims[p->r.space.rank - 1], rest = size % p->lanes;
     p->point.lanes = p->lanes;
     p->point.mask = tsr_tile_null;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, size - rest), p->lanes, 0,
-                        NULL);
-    visit(p, loop.index, partial);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, tsr_tile_index(b, 0), tsr_tile_index(b, size - rest), p->lanes) {
+        visit(p, loop.index, partial);
+    }
     if (!rest) return;
     p->point.mask = tsr_tile_mask(b, tsr_tile_index(b, rest), p->lanes);
     visit(p, tsr_tile_index(b, size - rest), partial);
@@ -242,26 +240,24 @@ static void store_partial(group_part *p, MlirValue column, MlirValue partial) {
 
 static void walk_partials(group_part *p, column_visit *visit) {
     tsr_tile_builder *b = &p->r.group->b;
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, p->plan->count), 1, 0,
-                        NULL);
-    walk_columns(p, loop.index, visit);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, tsr_tile_index(b, 0), tsr_tile_index(b, p->plan->count), 1) {
+        walk_columns(p, loop.index, visit);
+    }
 }
 
 /* Adds the program's rows, from row `first` of each 64 on. */
 static void add_blocks(group_part *p, MlirValue first) {
     tsr_tile_builder *b = &p->r.group->b;
-    tsr_tile_loop block, loop;
     MlirValue zero = tsr_tile_index(b, 0), most = tsr_tile_index(b, p->plan->count);
     MlirValue all = tsr_tile_index(b, p->r.reduced_count);
-    tsr_tile_loop_begin(b, &block, first, all, TSR_PARTIALS, 0, NULL);
-    MlirValue rows = tsr_tile_min(b, most, tsr_tile_sub(b, all, block.index));
-    tsr_tile_loop_begin(b, &loop, zero, rows, 1, 0, NULL);
-    tsr_point_unflatten(b, &p->point, p->r.space.reduced, tsr_tile_add(b, block.index, loop.index));
-    walk_columns(p, loop.index, add_to_partial);
-    tsr_tile_loop_end(b, &loop, NULL);
-    tsr_tile_loop_end(b, &block, NULL);
+    TSR_TILE_FOR(b, block, first, all, TSR_PARTIALS) {
+        MlirValue rows = tsr_tile_min(b, most, tsr_tile_sub(b, all, block.index));
+        TSR_TILE_FOR(b, loop, zero, rows, 1) {
+            tsr_point_unflatten(b, &p->point, p->r.space.reduced,
+                                tsr_tile_add(b, block.index, loop.index));
+            walk_columns(p, loop.index, add_to_partial);
+        }
+    }
 }
 
 static tsr_result lower_group(tsr_tile_group *step, const void *user) {

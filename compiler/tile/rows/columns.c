@@ -198,12 +198,10 @@ static void walk(rows *r, uint32_t stage) {
     tsr_tile_builder *b = &r->group->b;
     int64_t count = count_walked(r);
     int64_t whole = r->columns - r->columns % count;
-    tsr_tile_loop loop;
     if (whole) {
-        tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, whole), count, 0,
-                            NULL);
-        walk_rows(r, stage, loop.index, (uint32_t)count);
-        tsr_tile_loop_end(b, &loop, NULL);
+        TSR_TILE_FOR(b, loop, tsr_tile_index(b, 0), tsr_tile_index(b, whole), count) {
+            walk_rows(r, stage, loop.index, (uint32_t)count);
+        }
     }
     if (whole < r->columns)
         walk_rows(r, stage, tsr_tile_index(b, whole), (uint32_t)(r->columns - whole));
@@ -266,11 +264,10 @@ static MlirValue reduce_many(const row_range *p) {
     MlirType type = tsr_tile_storage_type(b, rules->dtype);
     MlirValue local = tsr_tile_local(b, type, (int64_t)SUBTREES * r->point.lanes);
     MlirValue values[SUBTREES];
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, SUBTREES), 1, 0, NULL);
-    MlirValue value = reduce_chains(p, tsr_tile_add(b, p->first, loop.index), SUBTREES);
-    tsr_tile_store(b, rules->dtype, value, local, local_at(r, loop.index), tsr_tile_null);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, tsr_tile_index(b, 0), tsr_tile_index(b, SUBTREES), 1) {
+        MlirValue value = reduce_chains(p, tsr_tile_add(b, p->first, loop.index), SUBTREES);
+        tsr_tile_store(b, rules->dtype, value, local, local_at(r, loop.index), tsr_tile_null);
+    }
     for (uint32_t k = 0; k < SUBTREES; k++)
         values[k] = tsr_tile_load(b, rules->dtype, local, local_at(r, tsr_tile_index(b, k)),
                                   r->point.lanes, tsr_tile_null);

@@ -508,7 +508,6 @@ static void emit_columns(group *g) {
     MlirValue end = tsr_tile_index(b, g->lanes);
     const tsr_point point = r->point;
     MlirValue first = point.index[r->space.rank - 1];
-    tsr_tile_loop odd, each;
     g->odd = is_odd(g);
     MlirValue any = tsr_tile_select(b, is_any_odd(g), one, zero);
     for (uint32_t i = 0; i < r->item_count; i++) r->items[i]->of_columns = false;
@@ -529,18 +528,19 @@ static void emit_columns(group *g) {
         g->parts[i]->beside = local_of(g, g->parts[i]);
         store_beside(g, g->parts[i], plain_of(g, i), zero);
     }
-    tsr_tile_loop_begin(b, &odd, zero, any, 1, 0, NULL);
-    for (uint32_t i = 0; i < r->item_count; i++)
-        if (r->items[i]->of_columns && r->items[i]->level < 2)
-            store_beside(g, r->items[i], r->items[i]->scalar, zero);
-    if (!mlirValueIsNull(point.mask))
-        end = tsr_tile_min(
-            b, end, tsr_tile_sub(b, tsr_tile_index(b, r->space.dims[r->space.rank - 1]), first));
-    tsr_tile_loop_begin(b, &each, zero, end, 1, 0, NULL);
-    emit_column(g, each.index, first);
-    each.is_rare = odd.is_rare = true;
-    tsr_tile_loop_end(b, &each, NULL);
-    tsr_tile_loop_end(b, &odd, NULL);
+    TSR_TILE_FOR(b, odd, zero, any, 1) {
+        for (uint32_t i = 0; i < r->item_count; i++)
+            if (r->items[i]->of_columns && r->items[i]->level < 2)
+                store_beside(g, r->items[i], r->items[i]->scalar, zero);
+        if (!mlirValueIsNull(point.mask))
+            end = tsr_tile_min(
+                b, end,
+                tsr_tile_sub(b, tsr_tile_index(b, r->space.dims[r->space.rank - 1]), first));
+        TSR_TILE_FOR(b, each, zero, end, 1) {
+            emit_column(g, each.index, first);
+            each.is_rare = odd.is_rare = true;
+        }
+    }
     r->point = point;
     for (uint32_t i = 0; i < r->item_count; i++)
         if (r->items[i]->of_columns && r->items[i]->level < 2)
