@@ -199,6 +199,12 @@ void tsr_tile_loop_begin(tsr_tile_builder *b, tsr_tile_loop *loop, MlirValue low
                          int64_t step, uint32_t carried_count, const MlirValue *carried);
 void tsr_tile_loop_end(tsr_tile_builder *b, tsr_tile_loop *loop, const MlirValue *next);
 
+/* ---- sizes, when the kernel is built; x >= 0, y > 0 ---- */
+static inline int64_t tsr_divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
+static inline int64_t tsr_round_up(int64_t x, int64_t unit) {
+    return tsr_divide_up(x, unit) * unit;
+}
+
 extern const MlirValue tsr_tile_null;
 
 #endif

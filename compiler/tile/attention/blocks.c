@@ -20,9 +20,6 @@ enum {
 
 enum { RESULT = 3, LOGSUMEXP, DRESULT, MASK, GRADIENTS = 3 };
 
-static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
-static int64_t round_up(int64_t x, int64_t unit) { return divide_up(x, unit) * unit; }
-
 static int64_t multiple(int64_t a, int64_t b) {
     int64_t unit = a;
     while (unit % b) unit += a;
@@ -32,13 +29,14 @@ static int64_t multiple(int64_t a, int64_t b) {
 /* ---- plan ------------------------------------------------------------------------------------ */
 
 int64_t tsr_attention_grad_panel_elements(const tsr_attention_grad *g, int64_t depth) {
-    return round_up(g->block_keys, g->scores.width) * depth;
+    return tsr_round_up(g->block_keys, g->scores.width) * depth;
 }
 
 static void plan_sizes(tsr_attention_grad *g, int64_t keys, int64_t queries, int64_t key_unit) {
     g->block_keys = tsr_gemm_part(g->of.keys, keys, key_unit);
     g->block_queries = tsr_gemm_part(g->of.queries, queries, g->query_unit);
-    g->score_stride = round_up(round_up(g->block_keys, g->scores.width), TSR_PARTIALS) + g->apart;
+    g->score_stride =
+        tsr_round_up(tsr_round_up(g->block_keys, g->scores.width), TSR_PARTIALS) + g->apart;
 }
 
 /* The number of keys or queries of a chunk. This number depends only on the shapes, and limits the
@@ -57,7 +55,7 @@ uint32_t tsr_attention_grad_key_slots(const tsr_type *query, const tsr_type *key
     size_t bytes = tsr_dtype_size(query->dtype);
     if (bytes < sizeof(float)) bytes = sizeof(float);
     if (!tsr_product_is_long(keys)) return 0;
-    return tsr_product_slots(divide_up(keys, chunk_of(d, e, bytes)));
+    return tsr_product_slots(tsr_divide_up(keys, chunk_of(d, e, bytes)));
 }
 
 /* Each block is one chunk; the tiles of all products divide it. */
@@ -68,16 +66,17 @@ static void plan_chunks(tsr_attention_grad *g) {
     tsr_attention_plan_side(of, of->keys, of->d, chunk, &g->keys);
     tsr_attention_plan_side(of, of->keys, of->e, chunk, &g->values);
     g->query_unit = multiple(g->scores.rows, g->keys.rows);
-    g->key_depth = round_up(of->d, g->scores.lanes);
-    g->value_depth = round_up(of->e, g->scores.lanes);
+    g->key_depth = tsr_round_up(of->d, g->scores.lanes);
+    g->value_depth = tsr_round_up(of->e, g->scores.lanes);
     g->block_keys = of->keys < chunk ? of->keys : chunk;
     g->block_queries = of->queries < chunk ? of->queries : chunk;
-    g->score_stride = round_up(round_up(g->block_keys, g->scores.width), TSR_PARTIALS) + g->apart;
+    g->score_stride =
+        tsr_round_up(tsr_round_up(g->block_keys, g->scores.width), TSR_PARTIALS) + g->apart;
 }
 
 static int64_t query_chunks(const tsr_attention_grad *g) {
     const tsr_attention *of = &g->of;
-    return of->heads / of->key_heads * divide_up(of->queries, g->block_queries);
+    return of->heads / of->key_heads * tsr_divide_up(of->queries, g->block_queries);
 }
 
 /* Blocks consist of whole tiles of all products, and of whole panels if these are not much
@@ -96,8 +95,8 @@ static void plan_blocks(tsr_attention_grad *g, const tsr_attention_blocks *block
     int64_t key_unit = multiple(multiple(g->keys.rows, g->values.rows), g->unit);
     g->query_unit = multiple(multiple(g->scores.rows, g->keys.rows), g->unit);
     if (multiple(key_unit, g->scores.width) <= keys) key_unit = multiple(key_unit, g->scores.width);
-    g->key_depth = round_up(of->d, g->scores.lanes * g->unit);
-    g->value_depth = round_up(of->e, g->scores.lanes * g->unit);
+    g->key_depth = tsr_round_up(of->d, g->scores.lanes * g->unit);
+    g->value_depth = tsr_round_up(of->e, g->scores.lanes * g->unit);
     plan_sizes(g, keys, queries, key_unit);
     while (blocks->stack_bytes(g) > limit && (keys > key_unit || queries > g->query_unit)) {
         if (keys > key_unit)
@@ -115,7 +114,7 @@ static tsr_result plan(tsr_attention_grad *g, const tsr_attention_blocks *blocks
     if (is_long && g->unit == 1 && of->queries && of->keys) {
         plan_chunks(g);
         if (tsr_product_is_long(of->keys))
-            g->key_slots = tsr_product_slots(divide_up(of->keys, g->block_keys));
+            g->key_slots = tsr_product_slots(tsr_divide_up(of->keys, g->block_keys));
         if (tsr_product_is_long(queries)) g->query_slots = tsr_product_slots(query_chunks(g));
     } else {
         plan_blocks(g, blocks);
@@ -269,7 +268,7 @@ MlirValue tsr_attention_grad_row_end(tsr_attention_grad *g, MlirValue limit) {
     tsr_tile_builder *b = &g->of.group->b;
     int64_t rows = g->keys.rows > g->values.rows ? g->keys.rows : g->values.rows;
     if (!g->of.cut) return g->key_count;
-    return tsr_tile_min(b, g->key_count, tsr_tile_offset(b, limit, round_up(rows, g->unit)));
+    return tsr_tile_min(b, g->key_count, tsr_tile_offset(b, limit, tsr_round_up(rows, g->unit)));
 }
 
 /* ---- a program ------------------------------------------------------------------------------- */
@@ -410,7 +409,8 @@ static void walk_queries(tsr_attention_grad *g, const tsr_attention_blocks *bloc
         g->q_at = tsr_tile_mul(b, row, of->d);
         g->o_at = tsr_tile_mul(b, row, of->e);
         if (g->query_slots) {
-            MlirValue chunk = tsr_tile_mul(b, g->head, divide_up(of->queries, g->block_queries));
+            MlirValue chunk =
+                tsr_tile_mul(b, g->head, tsr_divide_up(of->queries, g->block_queries));
             chunk = tsr_tile_add(b, chunk, tsr_tile_div(b, loop.index, g->block_queries));
             g->query_carries = tsr_product_carries(b, chunk, query_chunks(g));
         }
@@ -432,7 +432,7 @@ static void walk_keys(tsr_attention_grad *g, const tsr_attention_blocks *blocks,
         g->v_at = tsr_tile_mul(b, row, of->e);
         if (g->key_slots)
             g->key_carries = tsr_product_carries(b, tsr_tile_div(b, keys.index, g->block_keys),
-                                                 divide_up(of->keys, g->block_keys));
+                                                 tsr_divide_up(of->keys, g->block_keys));
         blocks->begin_keys(g);
         act_on_keys(g, CHUNK_CLEAR);
         TSR_TILE_FOR(b, heads, zero, tsr_tile_index(b, of->heads / of->key_heads), 1) {

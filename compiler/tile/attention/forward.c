@@ -62,18 +62,15 @@ typedef struct attention {
     MlirValue query_count, key_count;   /* sizes of the blocks */
 } attention;
 
-static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
-
 /* ---- plan ------------------------------------------------------------------------------------ */
 
 static int64_t key_elements(const attention *a) {
-    return divide_up(a->block_keys, a->scores_side.width) * a->scores_side.width * a->depth;
+    return tsr_round_up(a->block_keys, a->scores_side.width) * a->depth;
 }
 
 /* The number of elements of values in pairs. */
 static int64_t value_elements(const attention *a) {
-    return divide_up(a->block_keys, TSR_DOT_PAIR) * TSR_DOT_PAIR * a->value_panels *
-           a->values_side.width;
+    return tsr_round_up(a->block_keys, TSR_DOT_PAIR) * a->value_panels * a->values_side.width;
 }
 
 static int64_t stack_bytes(const attention *a) {
@@ -113,19 +110,20 @@ static tsr_result plan(attention *a) {
     a->online = a->of.keys > a->block_keys;
     a->direct = !a->online && !a->of.group->b.target->warp_lanes;
     if (a->online && tsr_product_is_long(a->of.keys))
-        a->slots = tsr_product_slots(divide_up(a->of.keys, a->block_keys));
+        a->slots = tsr_product_slots(tsr_divide_up(a->of.keys, a->block_keys));
     a->of.ragged = a->of.keys % TSR_PARTIALS != 0;
     a->of.in_tiles = a->block_keys % TSR_SAMPLES_TILE == 0 || !a->online;
     plan_sides(a);
-    a->value_panels = divide_up(a->of.e, a->values_side.width);
-    a->depth = divide_up(a->of.d, a->scores_side.lanes * a->unit) * a->scores_side.lanes * a->unit;
-    int64_t wide = divide_up(a->block_keys, a->scores_side.width) * a->scores_side.width;
-    a->score_stride = divide_up(wide, TSR_PARTIALS) * TSR_PARTIALS;
+    a->value_panels = tsr_divide_up(a->of.e, a->values_side.width);
+    a->depth =
+        tsr_divide_up(a->of.d, a->scores_side.lanes * a->unit) * a->scores_side.lanes * a->unit;
+    int64_t wide = tsr_round_up(a->block_keys, a->scores_side.width);
+    a->score_stride = tsr_round_up(wide, TSR_PARTIALS);
     int64_t unit = whole_tiles(a);
     bool more = a->online || a->of.group->b.target->warp_lanes;
     a->block_queries = tsr_gemm_part(a->of.queries, more ? MORE_QUERIES : BLOCK_QUERIES, unit);
     while (stack_bytes(a) > TSR_ATTENTION_STACK_BYTES && a->block_queries > unit)
-        a->block_queries = divide_up(a->block_queries / 2, unit) * unit;
+        a->block_queries = tsr_round_up(a->block_queries / 2, unit);
     if (stack_bytes(a) > TSR_ATTENTION_STACK_BYTES)
         FAIL(a->of.group->ctx, TSR_COMPILE,
              "'%s': heads of %" PRId64 " and %" PRId64 " numbers are too large", a->of.group->name,
@@ -169,7 +167,7 @@ static void pack_values(attention *a) {
         .odd = a->of.keys % TSR_DOT_PAIR,
         .lanes = s->lanes,
         .vectors = s->vectors,
-        .panel = divide_up(a->block_keys, TSR_DOT_PAIR) * TSR_DOT_PAIR * s->width};
+        .panel = tsr_round_up(a->block_keys, TSR_DOT_PAIR) * s->width};
     tsr_attention_pack_pairs(&a->of, &pairs);
 }
 
@@ -272,7 +270,7 @@ static void value_tile(attention *a, MlirValue column, MlirValue row, int64_t ro
         gemm.a = a->chances;
         gemm.a_step = a->unit;
         gemm.b = a->value_pairs;
-        gemm.b_at = tsr_tile_mul(b, column, divide_up(a->block_keys, a->unit) * a->unit);
+        gemm.b_at = tsr_tile_mul(b, column, tsr_round_up(a->block_keys, a->unit));
         gemm.b_step = s->width * a->unit;
         steps.count = tsr_tile_div(b, tsr_tile_offset(b, a->key_count, 1), TSR_DOT_PAIR);
     }
@@ -376,7 +374,7 @@ static void keep_chances(attention *a, MlirValue x, MlirValue row, MlirValue col
 /* The number of keys that products read for a query that sees `limit` keys of the block. */
 static MlirValue row_end(attention *a, MlirValue limit) {
     tsr_tile_builder *b = &a->of.group->b;
-    int64_t beyond = divide_up(a->values_side.rows, a->unit) * a->unit;
+    int64_t beyond = tsr_round_up(a->values_side.rows, a->unit);
     if (!a->of.cut) return a->key_count;
     return tsr_tile_min(b, a->key_count, tsr_tile_offset(b, limit, beyond));
 }
@@ -540,7 +538,7 @@ static void emit_key_block(attention *a, MlirValue end) {
     if (a->online && a->unit > 1) pack_values(a);
     if (a->slots)
         a->carries = tsr_product_carries(b, tsr_tile_div(b, a->of.key, a->block_keys),
-                                         divide_up(a->of.keys, a->block_keys));
+                                         tsr_divide_up(a->of.keys, a->block_keys));
     multiply_scores(a);
     MlirValue first = zero; /* queries that see no key get zeros, too */
     if (!a->direct) first = tsr_attention_first_row(&a->of, zero, a->values_side.rows);
@@ -602,10 +600,12 @@ static void make_locals(attention *a) {
 
 static void emit(attention *a) {
     tsr_tile_builder *b = &a->of.group->b;
-    int64_t blocks = divide_up(a->of.queries, a->block_queries), heads = a->of.batch * a->of.heads;
-    int64_t part_blocks = divide_up(blocks, divide_up(PROGRAMS, heads));
+    int64_t blocks = tsr_divide_up(a->of.queries, a->block_queries),
+            heads = a->of.batch * a->of.heads;
+    int64_t part_blocks = tsr_divide_up(blocks, tsr_divide_up(PROGRAMS, heads));
     if (b->target->warp_lanes) part_blocks = heads >= GPU_HEADS ? blocks : 1;
-    int64_t parts = divide_up(blocks, part_blocks), part_queries = part_blocks * a->block_queries;
+    int64_t parts = tsr_divide_up(blocks, part_blocks),
+            part_queries = part_blocks * a->block_queries;
     make_locals(a);
     a->of.group->grid = heads * parts;
     MlirValue pid = a->of.group->grid > 1 ? tsr_tile_program_id(b) : tsr_tile_index(b, 0);

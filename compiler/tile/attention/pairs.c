@@ -30,8 +30,6 @@ typedef struct gradient {
     MlirValue dk_sums, dv_sums;
 } gradient;
 
-static int64_t round_up(int64_t x, int64_t unit) { return (x + unit - 1) / unit * unit; }
-
 static uint32_t lanes_of(const tsr_attention_grad *grad) {
     return grad->of.group->b.target->vector_bytes / (uint32_t)tsr_dtype_size(grad->of.dtype);
 }
@@ -39,16 +37,16 @@ static uint32_t lanes_of(const tsr_attention_grad *grad) {
 /* ---- local buffers --------------------------------------------------------------------------- */
 
 static int64_t key_columns(const tsr_attention_grad *grad) {
-    return round_up(grad->of.d, grad->keys.width);
+    return tsr_round_up(grad->of.d, grad->keys.width);
 }
 
 static int64_t value_columns(const tsr_attention_grad *grad) {
-    return round_up(grad->of.e, grad->values.width);
+    return tsr_round_up(grad->of.e, grad->values.width);
 }
 
 static int64_t stack_bytes(const tsr_attention_grad *grad) {
-    int64_t keys = round_up(grad->block_keys, TSR_DOT_PAIR);
-    int64_t queries = round_up(grad->block_queries, TSR_DOT_PAIR);
+    int64_t keys = tsr_round_up(grad->block_keys, TSR_DOT_PAIR);
+    int64_t queries = tsr_round_up(grad->block_queries, TSR_DOT_PAIR);
     int64_t columns = key_columns(grad) + value_columns(grad);
     int64_t narrow = tsr_attention_grad_panel_elements(grad, grad->key_depth + grad->value_depth) +
                      keys * key_columns(grad) + queries * (columns + 3 * grad->score_stride);
@@ -61,8 +59,8 @@ static void make_locals(tsr_attention_grad *grad) {
     tsr_tile_builder *b = &grad->of.group->b;
     MlirType wide = tsr_tile_storage_type(b, grad->of.dtype);
     MlirType narrow = tsr_tile_storage_type(b, grad->of.storage);
-    int64_t keys = round_up(grad->block_keys, TSR_DOT_PAIR);
-    int64_t queries = round_up(grad->block_queries, TSR_DOT_PAIR);
+    int64_t keys = tsr_round_up(grad->block_keys, TSR_DOT_PAIR);
+    int64_t queries = tsr_round_up(grad->block_queries, TSR_DOT_PAIR);
     int64_t scores = queries * grad->score_stride;
     int64_t key_panels = tsr_attention_grad_panel_elements(grad, grad->key_depth);
     int64_t value_panels = tsr_attention_grad_panel_elements(grad, grad->value_depth);
@@ -107,8 +105,8 @@ static void add_over_queries(tsr_attention_grad *g, const tsr_attention_side *ti
                                     .a_row = TSR_DOT_PAIR,
                                     .a_step = g->score_stride * TSR_DOT_PAIR,
                                     .b_step = tiles->width * TSR_DOT_PAIR,
-                                    .b_column = round_up(g->block_queries, TSR_DOT_PAIR),
-                                    .to_row = round_up(size, tiles->width),
+                                    .b_column = tsr_round_up(g->block_queries, TSR_DOT_PAIR),
+                                    .to_row = tsr_round_up(size, tiles->width),
                                     .columns = tsr_tile_index(b, size),
                                     .rows = g->key_count,
                                     .rows_all = g->of.keys,
@@ -131,7 +129,7 @@ static void add_over_keys(gradient *g) {
                                        .a_row = grad->score_stride,
                                        .a_step = TSR_DOT_PAIR,
                                        .b_step = grad->keys.width * TSR_DOT_PAIR,
-                                       .b_column = round_up(grad->block_keys, TSR_DOT_PAIR),
+                                       .b_column = tsr_round_up(grad->block_keys, TSR_DOT_PAIR),
                                        .to_row = grad->of.d,
                                        .columns = tsr_tile_index(b, grad->of.d),
                                        .columns_of = grad->of.d,
@@ -153,7 +151,7 @@ static void pack_rows(tsr_attention_grad *g, const tsr_attention_side *s, MlirVa
                                  .odd = odd,
                                  .lanes = s->lanes,
                                  .vectors = s->vectors,
-                                 .panel = round_up(block, TSR_DOT_PAIR) * s->width};
+                                 .panel = tsr_round_up(block, TSR_DOT_PAIR) * s->width};
     tsr_attention_pack_pairs(&g->of, &pairs);
 }
 

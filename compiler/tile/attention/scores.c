@@ -194,7 +194,7 @@ static void score_tile(const tsr_attention *a, const tsr_attention_scores *p, Ml
                           .b_at = tsr_tile_mul(b, column, p->depth),
                           .b_step = p->side->width * p->unit,
                           .odd = p->size % p->unit};
-    MlirValue count = tsr_tile_index(b, (p->size + p->unit - 1) / p->unit);
+    MlirValue count = tsr_tile_index(b, tsr_divide_up(p->size, p->unit));
     for (uint32_t i = 0; i < size; i++) tile[i] = zero;
     (p->unit > 1 ? tsr_dot_multiply : tsr_gemm_multiply)(b, &gemm, count, tile);
     MlirValue to = tsr_tile_add(b, tsr_tile_mul(b, row, p->stride), column);
@@ -317,7 +317,7 @@ void tsr_attention_begin_samples(tsr_attention *a) {
  * query and one of the keys. */
 static MlirValue place_of_query(const tsr_attention *a, MlirValue query) {
     tsr_tile_builder *b = &a->group->b;
-    int64_t tiles = (a->keys + TSR_SAMPLES_TILE - 1) / TSR_SAMPLES_TILE;
+    int64_t tiles = tsr_divide_up(a->keys, TSR_SAMPLES_TILE);
     MlirValue tile =
         tsr_tile_mul(b, tsr_tile_div(b, query, TSR_SAMPLES_TILE), tiles * TSR_SAMPLES_TILE_NUMBERS);
     MlirValue half = tsr_tile_div(b, tsr_tile_rem(b, query, TSR_SAMPLES_TILE), 8);
@@ -451,7 +451,7 @@ void tsr_attention_pack_panels(const tsr_attention *a, const tsr_attention_panel
                           .to = p->to,
                           .from_step = p->size,
                           .to_step = s->width * p->unit,
-                          .count = tsr_tile_index(b, (p->size + p->unit - 1) / p->unit)};
+                          .count = tsr_tile_index(b, tsr_divide_up(p->size, p->unit))};
     /* Whole panels of the matrix; then its last panel, which is narrower. */
     int64_t edge = ((a->keys - 1) % p->block_keys + 1) % s->width;
     MlirValue there = tsr_tile_sub(b, tsr_tile_index(b, a->keys), a->key);
@@ -460,7 +460,7 @@ void tsr_attention_pack_panels(const tsr_attention *a, const tsr_attention_panel
         TSR_TILE_FOR(b, loop, part ? whole : tsr_tile_index(b, 0),
                      part ? p->columns : tsr_tile_min(b, whole, p->columns), s->width) {
             bool narrow = part && !b->target->warp_lanes;
-            pack.vectors = narrow ? (uint32_t)((edge + s->lanes - 1) / s->lanes) : s->vectors;
+            pack.vectors = narrow ? (uint32_t)tsr_divide_up(edge, s->lanes) : s->vectors;
             pack.columns = tsr_tile_null;
             if (part && (!narrow || edge % s->lanes))
                 pack.columns = tsr_tile_sub(b, there, loop.index);

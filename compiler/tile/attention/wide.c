@@ -25,7 +25,7 @@ static tsr_result lower_cast(tsr_tile_group *step, const void *plan) {
     uint64_t count = 1;
     (void)plan;
     for (uint32_t d = 0; d < step->types[0].shape.rank; d++) count *= step->types[0].shape.dims[d];
-    int64_t all = (int64_t)count, programs = (all + CHUNK - 1) / CHUNK;
+    int64_t all = (int64_t)count, programs = tsr_divide_up(all, CHUNK);
     step->grid = programs ? programs : 1;
     MlirValue begin = tsr_tile_mul(b, tsr_tile_program_id(b), CHUNK);
     MlirValue left = tsr_tile_sub(b, tsr_tile_index(b, all), begin), mask = tsr_tile_null;

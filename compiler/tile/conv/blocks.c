@@ -6,8 +6,6 @@
  * as many positions as a chunk of a long product has steps. */
 enum { BLOCK_POSITIONS = 512, CHUNK_POSITIONS = TSR_PRODUCT_CHUNK };
 
-static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
-
 tsr_conv_blocks tsr_conv_blocks_make(int64_t times, int64_t rows, int64_t columns) {
     if (rows < 1) rows = 1; /* no taps: the walk is empty */
     if (columns < 1) columns = 1;
@@ -16,8 +14,8 @@ tsr_conv_blocks tsr_conv_blocks_make(int64_t times, int64_t rows, int64_t column
     int64_t positions = blocks.many ? CHUNK_POSITIONS : BLOCK_POSITIONS;
     blocks.rows = columns < positions ? positions / columns : 1;
     if (blocks.many && columns > positions) blocks.columns = positions;
-    blocks.parts = divide_up(columns, blocks.columns);
-    blocks.count = divide_up(rows, blocks.rows) * blocks.parts;
+    blocks.parts = tsr_divide_up(columns, blocks.columns);
+    blocks.count = tsr_divide_up(rows, blocks.rows) * blocks.parts;
     return blocks;
 }
 

@@ -26,8 +26,6 @@ typedef struct depthwise {
     MlirValue image, tap[2]; /* gradient of the filter: the current image and tap */
 } depthwise;
 
-static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
-
 static MlirValue largest(tsr_tile_builder *b, MlirValue x, MlirValue y) {
     return tsr_tile_2(b, "arith.maxsi", x, y);
 }
@@ -225,7 +223,7 @@ static void emit_tile(run *r) {
 static void emit_run(depthwise *d, tsr_conv_kind kind, MlirValue image, point *p, int64_t first,
                      int64_t end, uint32_t positions) {
     tsr_tile_builder *b = &d->conv->group->b;
-    int64_t parts = divide_up(d->conv->channels, (int64_t)d->lanes * d->vectors);
+    int64_t parts = tsr_divide_up(d->conv->channels, (int64_t)d->lanes * d->vectors);
     if (first >= end) return;
     TSR_TILE_FOR(b, over_positions, tsr_tile_index(b, first), tsr_tile_index(b, end), positions) {
         enter_axis(d, 1, over_positions.index, p);
@@ -250,7 +248,7 @@ static void emit_run(depthwise *d, tsr_conv_kind kind, MlirValue image, point *p
 static void find_inside(const tsr_conv_walk *walk, int64_t *out_first, int64_t *out_end) {
     int64_t first = walk->first[0],
             last = walk->a_positions - 1 - (walk->taps - 1) * walk->step - first;
-    *out_first = first < 0 ? divide_up(-first, walk->stride) : 0;
+    *out_first = first < 0 ? tsr_divide_up(-first, walk->stride) : 0;
     *out_end = last < 0 ? 0 : last / walk->stride + 1;
     if (*out_end > walk->positions) *out_end = walk->positions;
     if (walk->phases == 1 && *out_first < *out_end) return;
@@ -267,7 +265,7 @@ static tsr_result emit_positions(depthwise *d, tsr_conv_kind kind) {
     int64_t lines = conv->images * d->walks[0].positions,
             line = d->walks[1].positions * conv->channels;
     int64_t lines_each = line < PROGRAM_ELEMENTS ? PROGRAM_ELEMENTS / line : 1;
-    conv->group->grid = divide_up(lines, lines_each);
+    conv->group->grid = tsr_divide_up(lines, lines_each);
     MlirValue pid = conv->group->grid > 1 ? tsr_tile_program_id(b) : tsr_tile_index(b, 0);
     MlirValue first = tsr_tile_mul(b, pid, lines_each);
     MlirValue end =
@@ -364,7 +362,7 @@ static tsr_result emit_taps(depthwise *d) {
     tsr_conv *conv = d->conv;
     tsr_tile_builder *b = &conv->group->b;
     const tsr_conv_axis *y = &conv->axes[0], *x = &conv->axes[1];
-    int64_t parts = divide_up(conv->channels, (int64_t)d->lanes * d->vectors);
+    int64_t parts = tsr_divide_up(conv->channels, (int64_t)d->lanes * d->vectors);
     MlirValue tap[2], low[2], high[2], sums[VECTORS];
     d->blocks = tsr_conv_blocks_make(conv->images, y->result, x->result);
     if (d->blocks.many) make_scratch(d, conv->images);
@@ -394,7 +392,7 @@ tsr_result tsr_conv_depthwise(tsr_conv *conv, tsr_conv_kind kind) {
     depthwise d = {.conv = conv};
     uint32_t size = (uint32_t)tsr_dtype_size(conv->compute);
     d.lanes = tsr_lanes_fit(conv->group->b.target->vector_bytes / size, conv->channels);
-    int64_t vectors = divide_up(conv->channels, d.lanes);
+    int64_t vectors = tsr_divide_up(conv->channels, d.lanes);
     /* The sums of all positions and a row of the filter must stay in registers: there are 32 of 64
      * bytes, or 16 smaller ones. */
     int64_t most = conv->group->b.target->vector_bytes == 64 ? VECTORS : VECTORS / 2;

@@ -45,8 +45,6 @@ typedef struct tile {
     const tsr_conv_block *windows;
 } tile;
 
-static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
-
 static void plan(product *p) {
     const tsr_conv *conv = &p->conv;
     const tsr_target *target = conv->group->b.target;
@@ -55,7 +53,7 @@ static void plan(product *p) {
                             .n = conv->group_filters};
     tsr_gemm_plan_tile(target, &shape, &p->lanes, &p->vectors, &p->tile_rows);
     p->width = (int64_t)p->lanes * p->vectors;
-    p->panels = divide_up(conv->group_filters, p->width);
+    p->panels = tsr_divide_up(conv->group_filters, p->width);
     p->block_channels = tsr_gemm_part(conv->group_channels, BLOCK_CHANNELS, p->tile_rows);
     p->block_panels = p->panels < BLOCK_PANELS ? p->panels : BLOCK_PANELS;
     p->blocks = tsr_conv_blocks_make(conv->images, conv->axes[0].result, conv->axes[1].result);
@@ -257,8 +255,8 @@ static tsr_result emit(product *p) {
     tsr_conv *conv = &p->conv;
     tsr_product_sums sums = block_sums(p);
     p->scratch = tsr_tile_local(b, conv->storage, sums.slots * sums.slot);
-    int64_t panel_parts = divide_up(p->panels, p->block_panels);
-    int64_t channel_parts = divide_up(conv->group_channels, p->block_channels);
+    int64_t panel_parts = tsr_divide_up(p->panels, p->block_panels);
+    int64_t channel_parts = tsr_divide_up(conv->group_channels, p->block_channels);
     conv->group->grid =
         conv->groups * conv->axes[0].taps * conv->axes[1].taps * channel_parts * panel_parts;
     MlirValue rest = conv->group->grid > 1 ? tsr_tile_program_id(b) : tsr_tile_index(b, 0);

@@ -41,7 +41,6 @@
 
 #include <string.h>
 
-static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
 static int64_t most(int64_t x, int64_t y) { return x > y ? x : y; }
 
 /* ---- the filter ------------------------------------------------------------------------------ */
@@ -262,7 +261,7 @@ static void walk_panels(tsr_conv_product *p, const tsr_conv_k *k, tile_fn visit)
             p->panel_index = tsr_tile_sub(b, panels.index, p->first_panel);
             p->column = tsr_tile_mul(b, part ? tsr_tile_index(b, whole) : panels.index, p->width);
             p->panel_edge = part ? p->edge : 0;
-            p->panel_vectors = part ? (uint32_t)divide_up(p->edge, p->lanes) : p->vectors;
+            p->panel_vectors = part ? (uint32_t)tsr_divide_up(p->edge, p->lanes) : p->vectors;
             if (visit)
                 walk_tiles(p, k, visit);
             else
@@ -353,8 +352,8 @@ static void emit(tsr_conv_product *p) {
         p->patch_local = tsr_tile_local(b, conv->storage, tsr_conv_patch_size(p));
     if (p->partial)
         p->scratch = tsr_tile_local(b, conv->storage, chunk_sums(p).slot * tsr_conv_slots(p));
-    int64_t panel_parts = divide_up(p->panels, p->program_panels),
-            parts = divide_up(tsr_conv_points(p, 0), p->program_rows);
+    int64_t panel_parts = tsr_divide_up(p->panels, p->program_panels),
+            parts = tsr_divide_up(tsr_conv_points(p, 0), p->program_rows);
     conv->group->grid =
         conv->images * conv->groups * panel_parts * p->walks[0].phases * p->walks[1].phases * parts;
     MlirValue rest = conv->group->grid > 1 ? tsr_tile_program_id(b) : tsr_tile_index(b, 0);

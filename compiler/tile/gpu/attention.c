@@ -44,8 +44,6 @@ typedef struct attend {
     int64_t rows; /* rows of a tile */
 } attend;
 
-static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
-
 static units units_of(const attend *a) {
     return a->of.group->b.target->arch == WGMMA_ARCH ? WGMMA : SYNC;
 }
@@ -151,9 +149,9 @@ static void emit(attend *a) {
     tsr_tile_group *group = a->of.group;
     tsr_tile_builder *b = &group->b;
     places p = find_places(a);
-    int64_t count = divide_up(a->of.queries, a->rows), heads = a->of.batch * a->of.heads;
+    int64_t count = tsr_divide_up(a->of.queries, a->rows), heads = a->of.batch * a->of.heads;
     bool pairs = a->of.causal && a->tile.units == WGMMA;
-    int64_t programs = pairs ? divide_up(count, PAIR) : count;
+    int64_t programs = pairs ? tsr_divide_up(count, PAIR) : count;
     group->grid = heads * programs;
     MlirValue pid = tsr_tile_program_id(b);
     MlirValue head = tsr_tile_div(b, pid, programs), number = tsr_tile_rem(b, pid, programs);

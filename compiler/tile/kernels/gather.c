@@ -64,14 +64,14 @@ static void gather_few(tsr_gather *g) {
     tsr_tile_builder *b = &group->b;
     uint32_t lanes = tsr_lanes_fit(TSR_BLOCKED_ELEMENTS, g->axis.inner);
     if (lanes < WARP) lanes = WARP;
-    int64_t rows = g->axis.outer * g->count, parts = (g->axis.inner + lanes - 1) / lanes;
+    int64_t rows = g->axis.outer * g->count, parts = tsr_divide_up(g->axis.inner, lanes);
     MlirValue values[ROWS], row[ROWS], from[ROWS], mask = tsr_tile_null;
     MlirValue pid = tsr_tile_program_id(b), last = tsr_tile_index(b, rows - 1);
     MlirValue first = tsr_tile_mul(b, tsr_tile_div(b, pid, parts), ROWS);
     MlirValue column = tsr_tile_mul(b, tsr_tile_rem(b, pid, parts), lanes);
     if (g->axis.inner % lanes)
         mask = tsr_tile_mask(b, tsr_tile_sub(b, tsr_tile_index(b, g->axis.inner), column), lanes);
-    group->grid = (rows + ROWS - 1) / ROWS * parts;
+    group->grid = tsr_divide_up(rows, ROWS) * parts;
     group->registers = REGISTERS;
     for (int64_t i = 0; i < ROWS; i++) {
         row[i] = tsr_tile_min(b, tsr_tile_offset(b, first, i), last);

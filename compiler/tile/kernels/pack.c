@@ -78,7 +78,7 @@ tsr_result tsr_tile_lower_pack(tsr_tile_group *group) {
     int64_t bytes = s.rows * s.width * (int64_t)tsr_dtype_size(s.to_dtype);
     int64_t each = PROGRAM_BYTES / bytes + 1;
     if (each > s.count) each = s.count;
-    group->grid = (s.count + each - 1) / each;
+    group->grid = tsr_divide_up(s.count, each);
     MlirValue begin = tsr_tile_index(b, 0), end = tsr_tile_index(b, s.count);
     if (group->grid > 1) {
         begin = tsr_tile_mul(b, tsr_tile_program_id(b), each);

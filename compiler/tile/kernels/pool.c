@@ -48,13 +48,11 @@ typedef struct span {
     bool is_whole;
 } span;
 
-static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
-
 /* ---- reading --------------------------------------------------------------------------------- */
 
 static void find_inside(axis *a) {
     int64_t last = a->image + a->low - a->window;
-    a->first = divide_up(a->low, a->stride);
+    a->first = tsr_divide_up(a->low, a->stride);
     a->end = last < 0 ? 0 : last / a->stride + 1;
     if (a->end > a->result) a->end = a->result;
     if (a->first > a->end) a->first = a->end;
@@ -103,8 +101,8 @@ static tsr_result read(tsr_tile_group *group, bool is_max, bool is_gradient, poo
     uint32_t size = (uint32_t)tsr_dtype_size(tsr_tile_compute_dtype(p.dtype));
     p.lanes = tsr_lanes_fit(group->b.target->vector_bytes / size, p.channels);
     bool few = is_gradient && group->b.target->warp_lanes;
-    int64_t vectors = divide_up(p.channels, p.lanes), most = few ? VECTORS / 2 : VECTORS;
-    if (vectors) p.vectors = (uint32_t)divide_up(vectors, divide_up(vectors, most));
+    int64_t vectors = tsr_divide_up(p.channels, p.lanes), most = few ? VECTORS / 2 : VECTORS;
+    if (vectors) p.vectors = (uint32_t)tsr_divide_up(vectors, tsr_divide_up(vectors, most));
     *out_pool = p;
     return TSR_SUCCESS;
 }
@@ -240,7 +238,7 @@ static void emit_window(pool *p, MlirValue image, MlirValue line, MlirValue colu
 static void emit_windows(pool *p, MlirValue image, MlirValue line, int64_t begin, int64_t end,
                          bool is_whole) {
     tsr_tile_builder *b = &p->group->b;
-    int64_t parts = divide_up(p->channels, (int64_t)p->lanes * p->vectors);
+    int64_t parts = tsr_divide_up(p->channels, (int64_t)p->lanes * p->vectors);
     if (begin >= end) return;
     bool always = p->axes[0].first == 0 && p->axes[0].end == p->axes[0].result;
     span y = enter(p, 0, line, always);
@@ -266,7 +264,7 @@ static tsr_result lower_forward(pool *p) {
     int64_t lines = p->images * y->result;
     if (!lines || !p->channels || !x->result) return TSR_SUCCESS;
     int64_t each = lines_each(p, x->result * p->channels, PROGRAM_ELEMENTS);
-    p->group->grid = divide_up(lines, each);
+    p->group->grid = tsr_divide_up(lines, each);
     MlirValue pid = p->group->grid > 1 ? tsr_tile_program_id(b) : tsr_tile_index(b, 0);
     MlirValue first = tsr_tile_mul(b, pid, each);
     MlirValue end = tsr_tile_min(b, tsr_tile_offset(b, first, each), tsr_tile_index(b, lines));
@@ -390,7 +388,7 @@ static void emit_gradient(pool *p, MlirValue image, MlirValue line, MlirValue co
 static void emit_gradients(pool *p, MlirValue image, MlirValue line, int64_t begin, int64_t end,
                            bool is_whole) {
     tsr_tile_builder *b = &p->group->b;
-    int64_t parts = divide_up(p->channels, (int64_t)p->lanes * p->vectors);
+    int64_t parts = tsr_divide_up(p->channels, (int64_t)p->lanes * p->vectors);
     if (begin >= end) return;
     span y = enter(p, 0, line, false);
     TSR_TILE_FOR(b, columns, tsr_tile_index(b, 0), tsr_tile_index(b, end - begin), 1) {
@@ -430,9 +428,8 @@ static tsr_result lower_gradient(pool *p) {
     tsr_tile_builder *b = &p->group->b;
     const axis *y = &p->axes[0], *x = &p->axes[1];
     if (!p->images || !p->channels || !y->image || !x->image) return TSR_SUCCESS;
-    int64_t each =
-        divide_up(lines_each(p, x->image * p->channels, IMAGE_ELEMENTS), y->stride) * y->stride;
-    int64_t parts = divide_up(y->image, each);
+    int64_t each = tsr_round_up(lines_each(p, x->image * p->channels, IMAGE_ELEMENTS), y->stride);
+    int64_t parts = tsr_divide_up(y->image, each);
     p->group->grid = p->images * parts;
     MlirValue pid = p->group->grid > 1 ? tsr_tile_program_id(b) : tsr_tile_index(b, 0);
     MlirValue image = tsr_tile_div(b, pid, parts), zero = tsr_tile_index(b, 0);

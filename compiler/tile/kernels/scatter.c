@@ -494,8 +494,8 @@ static tsr_result lower_sum(tsr_tile_group *step, const void *user) {
     tsr_tile_builder *b = &step->b;
     uint32_t lanes = tsr_lanes_fit(TSR_BLOCKED_ELEMENTS, axis->inner);
     if (lanes < LANES) lanes = LANES;
-    int64_t few_parts = (axis->inner + lanes - 1) / lanes;
-    int64_t many_parts = (axis->inner + MANY_LANES - 1) / MANY_LANES;
+    int64_t few_parts = tsr_divide_up(axis->inner, lanes);
+    int64_t many_parts = tsr_divide_up(axis->inner, MANY_LANES);
     int64_t few = axis->outer * axis->size * few_parts;
     int64_t many = p->padded / (MANY / 2) * axis->outer * many_parts;
     sum s = {.step = step, .plan = p, .mask = tsr_tile_null};
@@ -581,9 +581,9 @@ tsr_result tsr_tile_plan_scatter_add(tsr_tile_group *group, tsr_tile_sequence *o
     plan *p = TSR_NEW(group->arena, plan, 1);
     if (!p) FAIL(group->ctx, TSR_MEMORY, "no memory to lower '%s'", group->name);
     *p = (plan){.of = of, .updates = updates, .part = PART_MIN};
-    p->padded = (of.count + LANES - 1) / LANES * LANES;
+    p->padded = tsr_round_up(of.count, LANES);
     while (p->part * PARTS_MAX < p->padded) p->part *= 2;
-    p->parts = (p->padded + p->part - 1) / p->part;
+    p->parts = tsr_divide_up(p->padded, p->part);
     p->digits = (bits + DIGIT_BITS - 1) / DIGIT_BITS;
     p->bits = (bits + p->digits - 1) / p->digits;
     make_steps(group, p, out_sequence);

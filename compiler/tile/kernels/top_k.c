@@ -181,12 +181,12 @@ tsr_result tsr_tile_lower_top_k(tsr_tile_group *group) {
     t.values = group->buffers[group->input_count];
     t.places = group->buffers[group->input_count + 1];
     t.lanes = b->target->vector_bytes / 8;
-    t.vectors = (t.k + t.lanes - 1) / t.lanes;
+    t.vectors = tsr_divide_up(t.k, t.lanes);
     t.best = tsr_tile_local(b, tsr_tile_storage_type(b, t.dtype), t.vectors * t.lanes + 1);
     t.where = tsr_tile_local(b, tsr_tile_storage_type(b, TSR_DTYPE_I64), t.vectors * t.lanes + 1);
     int64_t bytes = t.size * (int64_t)tsr_dtype_size(t.dtype);
     int64_t each = b->target->warp_lanes || bytes >= PROGRAM_BYTES ? 1 : PROGRAM_BYTES / bytes;
-    group->grid = (t.lines + each - 1) / each;
+    group->grid = tsr_divide_up(t.lines, each);
     MlirValue pid = group->grid > 1 ? tsr_tile_program_id(b) : tsr_tile_index(b, 0);
     MlirValue first = tsr_tile_mul(b, pid, each);
     MlirValue end = tsr_tile_min(b, tsr_tile_offset(b, first, each), tsr_tile_index(b, t.lines));

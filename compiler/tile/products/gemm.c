@@ -254,7 +254,7 @@ static double weigh_tile(const tsr_gemm_shape *shape, uint32_t lanes, uint32_t v
     static const double speed[TSR_TILE_VECTORS_MAX] = {0.80, 0.97, 1.0, 0.98};
     static const double small_cost = 1.02, far_cost = 1.1;
     double cost = weigh_columns(shape->n, lanes, vectors, rows, speed);
-    if (rows) cost *= (double)((shape->m + rows - 1) / rows * rows);
+    if (rows) cost *= (double)(tsr_round_up(shape->m, rows));
     if (rows * vectors <= CHAINS_SHORT)
         cost *= small_cost;
     else if (shape->k && rows * vectors >= CHAINS_LARGE)
@@ -324,13 +324,13 @@ int64_t tsr_gemm_run_panels(int64_t panels, int64_t row_bytes, int64_t m) {
     enum { RUN_BYTES = 768 };
     int64_t run = RUN_BYTES / m > LINE_BYTES ? RUN_BYTES / m : LINE_BYTES;
     int64_t parts = row_bytes > 2 * run ? row_bytes / run / 2 * 2 : 1; /* an even number */
-    return (panels + parts - 1) / parts;
+    return tsr_divide_up(panels, parts);
 }
 
 int64_t tsr_gemm_part(int64_t x, int64_t part, int64_t unit) {
     if (part >= x) return x;
     int64_t parts = (x + (part > 1 ? part : 1) - 1) / (part > 1 ? part : 1);
-    return ((x + parts - 1) / parts + unit - 1) / unit * unit;
+    return (tsr_divide_up(x, parts) + unit - 1) / unit * unit;
 }
 
 /* ---- operands -------------------------------------------------------------------------------- */

@@ -41,7 +41,6 @@ enum {
     PREFETCH_K_LEAST = 64,  /* a tile with this number of steps hides the latency of prefetches */
 };
 
-static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
 static int64_t least(int64_t x, int64_t y) { return x < y ? x : y; }
 
 /* ---- blocks on the stack --------------------------------------------------------------------- */
@@ -301,7 +300,7 @@ static bool may_prefetch(const tsr_matmul *mm, const tile *t) {
 /* The number of steps of the loop over k in which one row of the epilogue's operands and results is
  * prefetched. */
 static int64_t steps_per_row(const tsr_matmul *mm, const tile *t) {
-    return divide_up(t->panel->block->k_count, mm->transposed ? mm->size.width : t->rows);
+    return tsr_divide_up(t->panel->block->k_count, mm->transposed ? mm->size.width : t->rows);
 }
 
 /* True if these rows are prefetched in parts of the loop. The first tile of a panel does not
@@ -345,8 +344,8 @@ static void multiply_asking(tsr_matmul *mm, const tile *t, const tsr_gemm_tile *
     tsr_tile_builder *b = &mm->group->b;
     const block *at = t->panel->block;
     bool b_ahead = asks_for_share(mm, t), rows = asks_for_rows(mm, t);
-    int64_t share = b_ahead ? divide_up(at->k_count, mm->asking_tiles) : 1;
-    int64_t each = divide_up(at->k_count, share), part = each;
+    int64_t share = b_ahead ? tsr_divide_up(at->k_count, mm->asking_tiles) : 1;
+    int64_t each = tsr_divide_up(at->k_count, share), part = each;
     if (rows) part = least(part, steps_per_row(mm, t));
     int64_t whole = at->k_count - gemm->odd;
     uint32_t count = (uint32_t)t->rows * t->panel->vectors;
@@ -376,8 +375,8 @@ static void multiply_finishing(tsr_matmul *mm, const tile *t, const tsr_gemm_til
     tsr_tile_builder *b = &mm->group->b;
     const block *at = t->panel->block;
     uint32_t vectors = t->panel->vectors, count = (uint32_t)t->rows * vectors;
-    int64_t share = asks_for_share(mm, t) ? divide_up(at->k_count, mm->asking_tiles) : 0;
-    int64_t each = divide_up(share, t->rows), done = mm->between * count;
+    int64_t share = asks_for_share(mm, t) ? tsr_divide_up(at->k_count, mm->asking_tiles) : 0;
+    int64_t each = tsr_divide_up(share, t->rows), done = mm->between * count;
     MlirValue next[TSR_GEMM_TILE_MAX];
     tsr_epilogue_tile own = epilogue_tile(mm, t, NULL), before = own;
     before.row = tsr_tile_offset(b, own.row, -mm->size.rows);
@@ -551,7 +550,7 @@ static tsr_result emit_panel(tsr_matmul *mm, panel *p) {
     const block *at = p->block;
     tile t = {.panel = p};
     p->vectors = mm->vectors;
-    if (p->edge) p->vectors = (uint32_t)divide_up(p->edge, mm->lanes);
+    if (p->edge) p->vectors = (uint32_t)tsr_divide_up(p->edge, mm->lanes);
     for (uint32_t v = 0; v < p->vectors; v++) {
         int64_t left = p->edge - (int64_t)(v * mm->lanes);
         bool whole = !p->edge || left >= (int64_t)mm->lanes;
@@ -732,8 +731,8 @@ static void make_locals(tsr_matmul *mm) {
     tsr_tile_builder *b = &mm->group->b;
     const tsr_matmul_sizes *s = &mm->size;
     MlirType type = tsr_tile_storage_type(b, mm->unit > 1 ? mm->dtype : mm->compute);
-    int64_t steps = divide_up(s->k_block, mm->lanes) * mm->lanes * mm->unit;
-    int64_t tiles = divide_up(s->block_rows, s->rows) * mm->unit;
+    int64_t steps = tsr_round_up(s->k_block, mm->lanes) * mm->unit;
+    int64_t tiles = tsr_divide_up(s->block_rows, s->rows) * mm->unit;
     if (mm->b_packed) mm->panel = tsr_tile_local(b, type, steps * s->width);
     if (mm->a_packed) mm->a_local = tsr_tile_local(b, type, tsr_matmul_packed_tile(mm) * tiles);
     mm->slot = (mm->k_blocks > 1 ? mm->panels_at_once * s->block_rows : s->rows) * s->width;
@@ -754,14 +753,14 @@ static tsr_result emit(tsr_matmul *mm) {
     mm->point = (tsr_point){.space = &mm->space};
     tsr_region_emit(&mm->after, 0, &mm->point);
     make_locals(mm);
-    int64_t blocks = divide_up(mm->m, mm->size.block_rows);
-    int64_t parts = divide_up(mm->panels, mm->size.program_panels);
-    int64_t programs = blocks * divide_up(parts, mm->far_parts) * mm->far_parts;
+    int64_t blocks = tsr_divide_up(mm->m, mm->size.block_rows);
+    int64_t parts = tsr_divide_up(mm->panels, mm->size.program_panels);
+    int64_t programs = blocks * tsr_round_up(parts, mm->far_parts);
     double flops = 2.0 * (double)mm->m * (double)mm->n * (double)mm->k + 1;
     double each = (double)tsr_matmul_program_flops(mm);
     int64_t matrices =
         programs == 1 && flops < each ? least((int64_t)(each / flops) + 1, mm->batch) : 1;
-    mm->group->grid = divide_up(mm->batch, matrices) * programs;
+    mm->group->grid = tsr_divide_up(mm->batch, matrices) * programs;
     MlirValue pid = mm->group->grid > 1 ? tsr_tile_program_id(b) : tsr_tile_index(b, 0);
     if (matrices == 1) {
         enter_batch(mm, mm->batch > 1 ? tsr_tile_div(b, pid, programs) : tsr_tile_index(b, 0));

@@ -131,7 +131,7 @@ tsr_result tsr_tile_lower_argmax(tsr_tile_group *group) {
     int64_t size = r.contiguous ? 1 : r.space.dims[last], parts = size;
     if (!r.contiguous) {
         lanes = tsr_lanes_fit(2 * group->b.target->vector_bytes / 8, size);
-        parts = (size + lanes - 1) / lanes;
+        parts = tsr_divide_up(size, lanes);
         column[last] = true;
     }
     for (uint32_t d = 0; d <= last; d++) inner[d] = r.space.reduced[d] || column[d];

@@ -149,7 +149,7 @@ void tsr_reduction_finish(tsr_reduction *r, MlirValue result, const tsr_point *p
 
 void tsr_tile_share(tsr_tile_group *group, int64_t count, int64_t each, tsr_tile_loop *loop) {
     tsr_tile_builder *b = &group->b;
-    group->grid = (count + each - 1) / each;
+    group->grid = tsr_divide_up(count, each);
     MlirValue begin = tsr_tile_index(b, 0), end = tsr_tile_index(b, count);
     if (group->grid > 1) {
         begin = tsr_tile_mul(b, tsr_tile_program_id(b), each);

@@ -69,7 +69,7 @@ static MlirValue find_place(tsr_reduction *r, tsr_tile_group *step, int64_t each
                             tsr_point *point, MlirValue *out_outer) {
     tsr_tile_builder *b = &r->group->b;
     uint32_t last = r->space.rank - 1;
-    int64_t size = r->space.dims[last], parts = (size + lanes - 1) / lanes;
+    int64_t size = r->space.dims[last], parts = tsr_divide_up(size, lanes);
     step->grid = r->kept_count / size * each * parts;
     if (b->target->arch) step->registers = REGISTERS;
     MlirValue pid = tsr_tile_program_id(b), item = tsr_tile_div(b, pid, parts);
@@ -423,7 +423,7 @@ static bool has_plain_constants(const tsr_tile_group *group) {
 
 static int64_t count_partials(const tsr_tile_group *group, const tsr_reduction *r) {
     int64_t size = r->space.dims[r->space.rank - 1], count = TSR_PARTIALS;
-    int64_t parts = (size + TSR_BLOCKED_ELEMENTS - 1) / TSR_BLOCKED_ELEMENTS;
+    int64_t parts = tsr_divide_up(size, TSR_BLOCKED_ELEMENTS);
     parts *= r->kept_count / size;
     while (group->is_native && count * parts < PROGRAMS_MIN &&
            r->reduced_count / (2 * count) >= CHAIN_MIN)

@@ -226,12 +226,12 @@ static void plan_columns(columns *c) {
     c->at_once = c->live == r->reduced_count && c->live && !r->group->b.target->arch &&
                  r->before.node_count <= NODES_MAX;
     c->lanes = tsr_lanes_fit(2 * r->group->b.target->vector_bytes / (uint32_t)bytes, size);
-    int64_t most = LOCAL_BYTES / bytes / (c->live ? c->live : 1), part = (size + PARTS - 1) / PARTS;
+    int64_t most = LOCAL_BYTES / bytes / (c->live ? c->live : 1), part = tsr_divide_up(size, PARTS);
     if (part < RUN_BYTES / bytes) part = RUN_BYTES / bytes;
     if (most > part) most = part;
-    int64_t parts = (size + most - 1) / most;
+    int64_t parts = tsr_divide_up(size, most);
     if (is_chunked(c)) parts = size; /* one vector each */
-    c->width = ((size + parts - 1) / parts + c->lanes - 1) / c->lanes * c->lanes;
+    c->width = (tsr_divide_up(size, parts) + c->lanes - 1) / c->lanes * c->lanes;
 }
 
 static MlirValue reduce_chunk(void *user, MlirValue first, int64_t count) {
@@ -267,7 +267,7 @@ static void emit_columns(tsr_reduction *r, MlirValue to) {
     columns c = {.r = r, .point = {.space = &r->space}, .sums = begin_chunk_sums(r, to)};
     uint32_t last = r->space.rank - 1;
     plan_columns(&c);
-    int64_t size = r->space.dims[last], parts = (size + c.width - 1) / c.width;
+    int64_t size = r->space.dims[last], parts = tsr_divide_up(size, c.width);
     int64_t rows = c.sums.chunks > 1 ? TSR_SUM_CHUNK : r->reduced_count;
     MlirType type = tsr_tile_storage_type(b, r->dtype);
     if (c.live && !c.at_once) c.local = tsr_tile_local(b, type, c.live * c.width);

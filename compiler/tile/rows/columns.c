@@ -341,9 +341,7 @@ static TSR_RESULT collapse(rows *r) {
 }
 
 /* The number of columns, rounded up to whole vectors. */
-static int64_t padded(int64_t columns, uint32_t lanes) {
-    return (columns + lanes - 1) / lanes * lanes;
-}
+static int64_t padded(int64_t columns, uint32_t lanes) { return tsr_round_up(columns, lanes); }
 
 /* Chooses the lanes of a vector. On a CPU a vector has four registers, but at least a cache line,
  * if there are costly values; otherwise a vector is a long run, because memory is then the

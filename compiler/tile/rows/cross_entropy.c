@@ -266,7 +266,7 @@ static void begin_rows(rows *r) {
     }
     int64_t items = r->count / AHEAD_PROGRAMS;
     items = items < 1 ? 1 : items > AHEAD_ROWS ? AHEAD_ROWS : items;
-    r->group->grid = (r->count + items - 1) / items;
+    r->group->grid = tsr_divide_up(r->count, items);
     MlirValue begin = tsr_tile_mul(b, tsr_tile_program_id(b), items);
     MlirValue end = tsr_tile_min(b, tsr_tile_offset(b, begin, items), tsr_tile_index(b, r->count));
     pass highest = {.visit = load, .how = &r->max};
