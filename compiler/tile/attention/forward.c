@@ -386,29 +386,25 @@ static MlirValue walk_row(attention *a, tsr_reduction *how, MlirValue row, MlirV
                           MlirValue shift) {
     tsr_tile_builder *b = &a->of.group->b;
     tsr_partials partials;
-    tsr_tile_loop loop;
     tsr_partials_init(how, TSR_PARTIALS,
                       tsr_lanes_in_flight(b, (uint32_t)tsr_dtype_size(a->of.dtype)), &partials);
     uint32_t lanes = partials.lanes;
-    size_t size = partials.count * sizeof *partials.values;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), row_end(a, limit), TSR_PARTIALS,
-                        partials.count, partials.values);
-    memcpy(partials.values, loop.carried, size);
-    for (uint32_t part = 0; part < partials.count; part++) {
-        MlirValue column = tsr_tile_offset(b, loop.index, part * lanes);
-        MlirValue at = tsr_tile_add(b, tsr_tile_mul(b, row, a->score_stride), column);
-        MlirValue there = tsr_attention_present(&a->of, a->key_count, column, lanes);
-        MlirValue x = tsr_tile_load(b, a->of.dtype, a->scores, at, lanes, there);
-        x = tsr_attention_mask(&a->of, x, row, column, limit, lanes);
-        if (how == &a->sum) {
-            x = tsr_tile_2(b, "arith.subf", x, tsr_tile_splat(b, shift, lanes));
-            x = tsr_tile_exp_shifted(b, x);
-            keep_chances(a, x, row, column, lanes);
+    TSR_TILE_FOR_CARRIED(b, loop, tsr_tile_index(b, 0), row_end(a, limit), TSR_PARTIALS,
+                         partials.count, partials.values) {
+        for (uint32_t part = 0; part < partials.count; part++) {
+            MlirValue column = tsr_tile_offset(b, loop.index, part * lanes);
+            MlirValue at = tsr_tile_add(b, tsr_tile_mul(b, row, a->score_stride), column);
+            MlirValue there = tsr_attention_present(&a->of, a->key_count, column, lanes);
+            MlirValue x = tsr_tile_load(b, a->of.dtype, a->scores, at, lanes, there);
+            x = tsr_attention_mask(&a->of, x, row, column, limit, lanes);
+            if (how == &a->sum) {
+                x = tsr_tile_2(b, "arith.subf", x, tsr_tile_splat(b, shift, lanes));
+                x = tsr_tile_exp_shifted(b, x);
+                keep_chances(a, x, row, column, lanes);
+            }
+            partials.values[part] = tsr_reduction_combine(how, partials.values[part], x);
         }
-        partials.values[part] = tsr_reduction_combine(how, partials.values[part], x);
     }
-    tsr_tile_loop_end(b, &loop, partials.values);
-    memcpy(partials.values, loop.carried, size);
     return tsr_partials_tree(how, &partials);
 }
 

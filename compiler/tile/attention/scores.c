@@ -125,18 +125,16 @@ static void multiply_seen(const tsr_attention *a, const tsr_gemm_tile *tile,
     uint32_t size = (uint32_t)tile->rows * tile->vectors;
     size_t bytes = size * sizeof *next;
     tsr_tile_icmp sees = steps->edge == TSR_EDGE_END ? TSR_ICMP_SLT : TSR_ICMP_SGE;
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, begin, end, 1, size, accumulators);
-    memcpy(next, loop.carried, bytes);
-    multiply_all(a, tile, 1, loop.index, tsr_tile_offset(b, loop.index, 1), next);
-    for (int64_t i = 0; i < tile->rows; i++) {
-        MlirValue at = tsr_tile_offset(b, steps->first, i);
-        MlirValue seen = tsr_tile_icompare(b, sees, loop.index, at);
-        for (size_t v = (size_t)i * tile->vectors; v < (size_t)(i + 1) * tile->vectors; v++)
-            next[v] = tsr_tile_select(b, seen, next[v], loop.carried[v]);
+    TSR_TILE_FOR_CARRIED(b, loop, begin, end, 1, size, accumulators) {
+        memcpy(next, accumulators, bytes);
+        multiply_all(a, tile, 1, loop.index, tsr_tile_offset(b, loop.index, 1), next);
+        for (int64_t i = 0; i < tile->rows; i++) {
+            MlirValue at = tsr_tile_offset(b, steps->first, i);
+            MlirValue seen = tsr_tile_icompare(b, sees, loop.index, at);
+            for (size_t v = (size_t)i * tile->vectors; v < (size_t)(i + 1) * tile->vectors; v++)
+                accumulators[v] = tsr_tile_select(b, seen, next[v], accumulators[v]);
+        }
     }
-    tsr_tile_loop_end(b, &loop, next);
-    memcpy(accumulators, loop.carried, bytes);
 }
 
 void tsr_attention_multiply(const tsr_attention *a, const tsr_gemm_tile *tile,

@@ -159,30 +159,29 @@ static void multiply_taps(const run *r, const MlirValue low[2], const MlirValue 
     tsr_tile_builder *b = &d->conv->group->b;
     const tsr_conv *conv = d->conv;
     MlirValue a = r->forward ? conv->a : conv->b, filter = r->forward ? conv->b : conv->a;
-    MlirValue sums[POSITIONS * VECTORS], taps[VECTORS];
+    MlirValue taps[VECTORS];
     uint32_t count = r->positions * d->vectors;
-    tsr_tile_loop rows, columns;
-    for (uint32_t i = 0; i < r->positions; i++) clear(d, sums + i * d->vectors);
-    tsr_tile_loop_begin(b, &rows, low[0], high[0], 1, count, sums);
-    tsr_tile_loop_begin(b, &columns, low[1], high[1], 1, count, rows.carried);
-    MlirValue a_at = pixel(d, r->image, d->walks[0].a_positions, d->walks[1].a_positions,
-                           coordinate_of(d, 0, p, rows.index, false),
-                           coordinate_of(d, 1, p, columns.index, false));
-    MlirValue tap = tap_at(d, coordinate_of(d, 0, p, rows.index, true),
-                           coordinate_of(d, 1, p, columns.index, true));
-    for (uint32_t v = 0; v < d->vectors; v++)
-        taps[v] = tsr_tile_load(b, conv->dtype, filter, tsr_tile_offset(b, tap, v * d->lanes),
-                                d->lanes, d->masks[v]);
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t v = i % d->vectors, position = i / d->vectors;
-        int64_t apart = position * d->walks[1].stride * conv->channels + v * d->lanes;
-        MlirValue x = tsr_tile_load(b, conv->dtype, a, tsr_tile_offset(b, a_at, apart), d->lanes,
-                                    d->masks[v]);
-        sums[i] = tsr_tile_3(b, "math.fma", x, taps[v], columns.carried[i]);
+    for (uint32_t i = 0; i < r->positions; i++) clear(d, out_sums + i * d->vectors);
+    TSR_TILE_FOR_CARRIED(b, rows, low[0], high[0], 1, count, out_sums) {
+        TSR_TILE_FOR_CARRIED(b, columns, low[1], high[1], 1, count, out_sums) {
+            MlirValue a_at = pixel(d, r->image, d->walks[0].a_positions, d->walks[1].a_positions,
+                                   coordinate_of(d, 0, p, rows.index, false),
+                                   coordinate_of(d, 1, p, columns.index, false));
+            MlirValue tap = tap_at(d, coordinate_of(d, 0, p, rows.index, true),
+                                   coordinate_of(d, 1, p, columns.index, true));
+            for (uint32_t v = 0; v < d->vectors; v++)
+                taps[v] =
+                    tsr_tile_load(b, conv->dtype, filter, tsr_tile_offset(b, tap, v * d->lanes),
+                                  d->lanes, d->masks[v]);
+            for (uint32_t i = 0; i < count; i++) {
+                uint32_t v = i % d->vectors, position = i / d->vectors;
+                int64_t apart = position * d->walks[1].stride * conv->channels + v * d->lanes;
+                MlirValue x = tsr_tile_load(b, conv->dtype, a, tsr_tile_offset(b, a_at, apart),
+                                            d->lanes, d->masks[v]);
+                out_sums[i] = tsr_tile_3(b, "math.fma", x, taps[v], out_sums[i]);
+            }
+        }
     }
-    tsr_tile_loop_end(b, &columns, sums);
-    tsr_tile_loop_end(b, &rows, columns.carried);
-    memcpy(out_sums, rows.carried, count * sizeof *out_sums);
 }
 
 static void visit_taps(void *user, const tsr_conv_block *block) {
@@ -299,33 +298,27 @@ static void add_windows(depthwise *d, const MlirValue low[2], const MlirValue hi
                         MlirValue *sums) {
     tsr_tile_builder *b = &d->conv->group->b;
     const tsr_conv_axis *y = &d->conv->axes[0], *x = &d->conv->axes[1];
-    tsr_tile_loop rows, columns;
-    tsr_tile_loop_begin(b, &rows, low[0], high[0], 1, d->vectors, sums);
-    tsr_tile_loop_begin(b, &columns, low[1], high[1], 1, d->vectors, rows.carried);
-    memcpy(sums, columns.carried, d->vectors * sizeof *sums);
-    MlirValue a_at =
-        pixel(d, d->image, y->image, x->image, position_of(d, 0, rows.index, d->tap[0]),
-              position_of(d, 1, columns.index, d->tap[1]));
-    MlirValue b_at = pixel(d, d->image, y->result, x->result, rows.index, columns.index);
-    step(d, d->conv->a, a_at, d->conv->b, b_at, sums);
-    tsr_tile_loop_end(b, &columns, sums);
-    tsr_tile_loop_end(b, &rows, columns.carried);
-    memcpy(sums, rows.carried, d->vectors * sizeof *sums);
+    TSR_TILE_FOR_CARRIED(b, rows, low[0], high[0], 1, d->vectors, sums) {
+        TSR_TILE_FOR_CARRIED(b, columns, low[1], high[1], 1, d->vectors, sums) {
+            MlirValue a_at =
+                pixel(d, d->image, y->image, x->image, position_of(d, 0, rows.index, d->tap[0]),
+                      position_of(d, 1, columns.index, d->tap[1]));
+            MlirValue b_at = pixel(d, d->image, y->result, x->result, rows.index, columns.index);
+            step(d, d->conv->a, a_at, d->conv->b, b_at, sums);
+        }
+    }
 }
 
 /* Computes one chain over all images. */
 static void sum_windows(depthwise *d, const MlirValue low[2], const MlirValue high[2],
                         MlirValue *sums) {
     tsr_tile_builder *b = &d->conv->group->b;
-    tsr_tile_loop images;
     clear(d, sums);
-    tsr_tile_loop_begin(b, &images, tsr_tile_index(b, 0), tsr_tile_index(b, d->conv->images), 1,
-                        d->vectors, sums);
-    d->image = images.index;
-    memcpy(sums, images.carried, d->vectors * sizeof *sums);
-    add_windows(d, low, high, sums);
-    tsr_tile_loop_end(b, &images, sums);
-    memcpy(sums, images.carried, d->vectors * sizeof *sums);
+    TSR_TILE_FOR_CARRIED(b, images, tsr_tile_index(b, 0), tsr_tile_index(b, d->conv->images), 1,
+                         d->vectors, sums) {
+        d->image = images.index;
+        add_windows(d, low, high, sums);
+    }
 }
 
 static void visit_windows(void *user, const tsr_conv_block *block) {

@@ -150,21 +150,19 @@ static void multiply_tile(product *p, const tile *t) {
                 p->blocks.many ? tsr_element_zero(b, p->conv.compute, p->lanes)
                                : tsr_tile_load(b, p->conv.compute, p->scratch,
                                                scratch_at(p, t, i, v), p->lanes, tsr_tile_null);
-    tsr_tile_loop rows;
-    tsr_tile_loop_begin(b, &rows, t->windows->low[0], t->windows->high[0], 1, count, accumulators);
-    memcpy(accumulators, rows.carried, count * sizeof *accumulators);
-    multiply_row(p, t, rows.index, masks, accumulators);
-    tsr_tile_loop_end(b, &rows, accumulators);
+    TSR_TILE_FOR_CARRIED(b, rows, t->windows->low[0], t->windows->high[0], 1, count, accumulators) {
+        multiply_row(p, t, rows.index, masks, accumulators);
+    }
     if (p->blocks.many) {
         int64_t offsets[TSR_GEMM_TILE_MAX];
         tsr_product_sums sums = block_sums(p);
         tsr_product_offsets where = offsets_of(p, t, offsets);
-        tsr_product_push(b, &sums, &where, p->carries, rows.carried);
+        tsr_product_push(b, &sums, &where, p->carries, accumulators);
         return;
     }
     for (int64_t i = 0; i < t->rows; i++)
         for (uint32_t v = 0; v < p->vectors; v++)
-            tsr_tile_store(b, p->conv.compute, rows.carried[i * p->vectors + v], p->scratch,
+            tsr_tile_store(b, p->conv.compute, accumulators[i * p->vectors + v], p->scratch,
                            scratch_at(p, t, i, v), tsr_tile_null);
 }
 

@@ -168,22 +168,17 @@ typedef void (*position_fn)(pool *p, MlirValue at, MlirValue *carried);
 static void each_position(pool *p, MlirValue image, const span *y, const span *x, uint32_t count,
                           MlirValue *carried, position_fn visit) {
     tsr_tile_builder *b = &p->group->b;
-    tsr_tile_loop lines, columns;
-    tsr_tile_loop_begin(b, &lines, y->low, y->high, 1, count, carried);
-    memcpy(carried, lines.carried, count * sizeof *carried);
-    MlirValue at = position(p, image, true, tsr_tile_add(b, y->start, lines.index), x->start);
-    if (x->is_whole) {
-        for (int64_t i = 0; i < p->axes[1].window; i++)
-            visit(p, tsr_tile_offset(b, at, i * p->channels), carried);
-    } else {
-        tsr_tile_loop_begin(b, &columns, x->low, x->high, 1, count, carried);
-        memcpy(carried, columns.carried, count * sizeof *carried);
-        visit(p, tsr_tile_add(b, at, tsr_tile_mul(b, columns.index, p->channels)), carried);
-        tsr_tile_loop_end(b, &columns, carried);
-        memcpy(carried, columns.carried, count * sizeof *carried);
+    TSR_TILE_FOR_CARRIED(b, lines, y->low, y->high, 1, count, carried) {
+        MlirValue at = position(p, image, true, tsr_tile_add(b, y->start, lines.index), x->start);
+        if (x->is_whole) {
+            for (int64_t i = 0; i < p->axes[1].window; i++)
+                visit(p, tsr_tile_offset(b, at, i * p->channels), carried);
+        } else {
+            TSR_TILE_FOR_CARRIED(b, columns, x->low, x->high, 1, count, carried) {
+                visit(p, tsr_tile_add(b, at, tsr_tile_mul(b, columns.index, p->channels)), carried);
+            }
+        }
     }
-    tsr_tile_loop_end(b, &lines, carried);
-    memcpy(carried, lines.carried, count * sizeof *carried);
 }
 
 /* 1 / the number of elements in the mean of a window. */

@@ -224,14 +224,11 @@ static void find_bases(counter *c, MlirValue counts) {
     uint32_t lanes = count_lanes(c->plan);
     MlirValue none = tsr_tile_int(b, words(b, lanes), 0), sums[] = {none, none};
     int64_t parts = c->plan->parts, whole = parts - parts % PARTS_AT_ONCE;
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, whole), PARTS_AT_ONCE, 2,
-                        sums);
-    memcpy(sums, loop.carried, sizeof sums);
-    for (int64_t i = 0; i < PARTS_AT_ONCE; i++)
-        add_part(c, counts, tsr_tile_offset(b, loop.index, i), sums);
-    tsr_tile_loop_end(b, &loop, sums);
-    memcpy(sums, loop.carried, sizeof sums);
+    TSR_TILE_FOR_CARRIED(b, loop, tsr_tile_index(b, 0), tsr_tile_index(b, whole), PARTS_AT_ONCE, 2,
+                         sums) {
+        for (int64_t i = 0; i < PARTS_AT_ONCE; i++)
+            add_part(c, counts, tsr_tile_offset(b, loop.index, i), sums);
+    }
     for (int64_t i = whole; i < parts; i++) add_part(c, counts, tsr_tile_index(b, i), sums);
     MlirValue below = tsr_tile_int(b, words(b, LANES), 0);
     for (uint32_t at = 0; at < lanes; at += LANES) {
@@ -403,18 +400,17 @@ static MlirValue add_few(sum *s, MlirValue total, MlirValue at, uint32_t count, 
 /* Sums a row with few updates, or a part of its columns. */
 static void sum_few(sum *s) {
     tsr_tile_builder *b = &s->step->b;
-    tsr_tile_loop most, rest;
     MlirValue at = find_offset(s), count = tsr_tile_sub(b, s->end, s->begin);
     MlirValue total = load_input(s, at);
     MlirValue whole = tsr_tile_sub(b, s->end, tsr_tile_rem(b, count, FEW_AT_ONCE));
-    tsr_tile_loop_begin(b, &most, s->begin, whole, FEW_AT_ONCE, 1, &total);
-    total = add_few(s, most.carried[0], most.index, FEW_AT_ONCE, true);
-    tsr_tile_loop_end(b, &most, &total);
-    tsr_tile_loop_begin(b, &rest, whole, s->end, REST_AT_ONCE, 1, most.carried);
-    total = add_few(s, rest.carried[0], rest.index, REST_AT_ONCE, false);
-    tsr_tile_loop_end(b, &rest, &total);
-    tsr_tile_store(b, s->plan->of.dtype, rest.carried[0], s->step->buffers[s->step->input_count],
-                   at, s->mask);
+    TSR_TILE_FOR_CARRIED(b, most, s->begin, whole, FEW_AT_ONCE, 1, &total) {
+        total = add_few(s, total, most.index, FEW_AT_ONCE, true);
+    }
+    TSR_TILE_FOR_CARRIED(b, rest, whole, s->end, REST_AT_ONCE, 1, &total) {
+        total = add_few(s, total, rest.index, REST_AT_ONCE, false);
+    }
+    tsr_tile_store(b, s->plan->of.dtype, total, s->step->buffers[s->step->input_count], at,
+                   s->mask);
 }
 
 static MlirValue load_places(sum *s, MlirValue at) {
@@ -439,17 +435,17 @@ static void sum_many(sum *s) {
     MlirValue at = find_offset(s), count = tsr_tile_sub(b, s->end, s->begin), places[LANES];
     MlirValue carried[] = {load_input(s, at), load_places(s, s->begin)};
     MlirValue whole = tsr_tile_sub(b, s->end, tsr_tile_rem(b, count, LANES));
-    tsr_tile_loop most, rest;
-    tsr_tile_loop_begin(b, &most, s->begin, whole, LANES, 2, carried);
-    carried[1] = load_places(s, tsr_tile_offset(b, most.index, LANES));
-    extract_places(s, most.carried[1], places);
-    carried[0] = add_updates(s, most.carried[0], LANES, places, NULL);
-    tsr_tile_loop_end(b, &most, carried);
-    tsr_tile_loop_begin(b, &rest, whole, s->end, FEW_AT_ONCE, 1, most.carried);
-    carried[0] = add_few(s, rest.carried[0], rest.index, FEW_AT_ONCE, false);
-    tsr_tile_loop_end(b, &rest, carried);
-    tsr_tile_store(b, s->plan->of.dtype, rest.carried[0], s->step->buffers[s->step->input_count],
-                   at, s->mask);
+    TSR_TILE_FOR_CARRIED(b, most, s->begin, whole, LANES, 2, carried) {
+        MlirValue loaded = carried[1];
+        carried[1] = load_places(s, tsr_tile_offset(b, most.index, LANES));
+        extract_places(s, loaded, places);
+        carried[0] = add_updates(s, carried[0], LANES, places, NULL);
+    }
+    TSR_TILE_FOR_CARRIED(b, rest, whole, s->end, FEW_AT_ONCE, 1, carried) {
+        carried[0] = add_few(s, carried[0], rest.index, FEW_AT_ONCE, false);
+    }
+    tsr_tile_store(b, s->plan->of.dtype, carried[0], s->step->buffers[s->step->input_count], at,
+                   s->mask);
 }
 
 /* A list of MANY elements or more contains a multiple of MANY / 2: the program of the first such

@@ -79,7 +79,7 @@ static MlirValue b_pairs(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValue 
 }
 
 static void one_step(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValue step, bool last,
-                     const MlirValue *sums, MlirValue *out_sums) {
+                     MlirValue *sums) {
     MlirValue row[TSR_TILE_VECTORS_MAX];
     for (uint32_t v = 0; v < t->vectors; v++) row[v] = b_pairs(b, t, step, v, last);
     for (int64_t i = 0; i < t->rows; i++) {
@@ -90,7 +90,7 @@ static void one_step(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValue step
             bool cut = half && lanes != t->lanes;
             MlirValue operands[] = {cut ? tsr_tile_slice(b, a, 0, TSR_DOT_PAIR * lanes) : a, row[v],
                                     sums[at]};
-            out_sums[at] =
+            sums[at] =
                 tsr_build_value(&b->at, "tile.dot", operands, 3, mlirValueGetType(sums[at]), NULL);
         }
     }
@@ -99,14 +99,12 @@ static void one_step(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValue step
 void tsr_dot_multiply(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValue count,
                       MlirValue *accumulators) {
     uint32_t size = (uint32_t)t->rows * t->vectors;
-    MlirValue next[TSR_GEMM_TILE_MAX], whole = tsr_tile_offset(b, count, t->odd ? -1 : 0);
-    tsr_tile_loop loop;
+    MlirValue whole = tsr_tile_offset(b, count, t->odd ? -1 : 0);
     TSR_ASSERT(size <= TSR_GEMM_TILE_MAX);
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), whole, 1, size, accumulators);
-    one_step(b, t, loop.index, false, loop.carried, next);
-    tsr_tile_loop_end(b, &loop, next);
-    memcpy(accumulators, loop.carried, size * sizeof *accumulators);
-    if (t->odd) one_step(b, t, whole, true, loop.carried, accumulators);
+    TSR_TILE_FOR_CARRIED(b, loop, tsr_tile_index(b, 0), whole, 1, size, accumulators) {
+        one_step(b, t, loop.index, false, accumulators);
+    }
+    if (t->odd) one_step(b, t, whole, true, accumulators);
 }
 
 static void mark_normal(tsr_tile_builder *b, MlirOperation rounds) {

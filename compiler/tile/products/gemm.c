@@ -63,7 +63,7 @@ void tsr_gemm_widen_last(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValue 
 
 /* Multiplies row k of B by column k of A. */
 static void multiply_step(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValue k,
-                          const MlirValue *sums, MlirValue *out_sums) {
+                          MlirValue *sums) {
     MlirValue row[TSR_TILE_VECTORS_MAX], step = tsr_tile_mul(b, k, t->b_step);
     MlirValue b_at = tsr_tile_add(b, t->b_at, step);
     for (uint32_t v = 0; v < t->vectors; v++) {
@@ -86,7 +86,7 @@ static void multiply_step(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValue
             uint32_t at = (uint32_t)i * t->vectors + v, lanes = tsr_gemm_lanes(t, v);
             /* LLVM uses half of the other register; for a slice it would emit a shuffle. */
             if (lanes != t->lanes) a = tsr_tile_splat(b, element, lanes);
-            out_sums[at] = tsr_tile_3(b, "math.fma", a, row[v], sums[at]);
+            sums[at] = tsr_tile_3(b, "math.fma", a, row[v], sums[at]);
         }
     }
 }
@@ -94,19 +94,15 @@ static void multiply_step(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValue
 void tsr_gemm_multiply(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValue count,
                        MlirValue *accumulators) {
     uint32_t size = (uint32_t)t->rows * t->vectors;
-    MlirValue next[TSR_GEMM_TILE_MAX];
-    tsr_tile_loop loop;
     int64_t steps = 0;
     TSR_ASSERT(size <= TSR_GEMM_TILE_MAX);
     if (t->unrolled && tsr_tile_index_known(count, &steps)) {
-        for (int64_t k = 0; k < steps; k++)
-            multiply_step(b, t, tsr_tile_index(b, k), accumulators, accumulators);
+        for (int64_t k = 0; k < steps; k++) multiply_step(b, t, tsr_tile_index(b, k), accumulators);
         return;
     }
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), count, 1, size, accumulators);
-    multiply_step(b, t, loop.index, loop.carried, next);
-    tsr_tile_loop_end(b, &loop, next);
-    memcpy(accumulators, loop.carried, size * sizeof *accumulators);
+    TSR_TILE_FOR_CARRIED(b, loop, tsr_tile_index(b, 0), count, 1, size, accumulators) {
+        multiply_step(b, t, loop.index, accumulators);
+    }
 }
 
 void tsr_gemm_pack_rows(tsr_tile_builder *b, const tsr_gemm_pack *p) {

@@ -349,20 +349,16 @@ static void multiply_asking(tsr_matmul *mm, const tile *t, const tsr_gemm_tile *
     if (rows) part = least(part, steps_per_row(mm, t));
     int64_t whole = at->k_count - gemm->odd;
     uint32_t count = (uint32_t)t->rows * t->panel->vectors;
-    MlirValue next[TSR_GEMM_TILE_MAX];
     tsr_gemm_tile even = *gemm;
     even.odd = false;
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, low, high, part, count, accumulators);
-    memcpy(next, loop.carried, count * sizeof *next);
-    if (b_ahead) ask_for_b(mm, t, loop.index, share, each);
-    if (rows) ask_for_row(mm, t, loop.index);
-    MlirValue steps = tsr_tile_index(b, part);
-    if (whole % part || mm->chunks)
-        steps = tsr_tile_min(b, steps, tsr_tile_sub(b, high, loop.index));
-    multiply_steps(mm, &even, loop.index, steps, next);
-    tsr_tile_loop_end(b, &loop, next);
-    memcpy(accumulators, loop.carried, count * sizeof *accumulators);
+    TSR_TILE_FOR_CARRIED(b, loop, low, high, part, count, accumulators) {
+        if (b_ahead) ask_for_b(mm, t, loop.index, share, each);
+        if (rows) ask_for_row(mm, t, loop.index);
+        MlirValue steps = tsr_tile_index(b, part);
+        if (whole % part || mm->chunks)
+            steps = tsr_tile_min(b, steps, tsr_tile_sub(b, high, loop.index));
+        multiply_steps(mm, &even, loop.index, steps, accumulators);
+    }
     if (gemm->odd)
         multiply_steps(mm, gemm, tsr_tile_index(b, whole), tsr_tile_index(b, 1), accumulators);
 }
@@ -377,26 +373,22 @@ static void multiply_finishing(tsr_matmul *mm, const tile *t, const tsr_gemm_til
     uint32_t vectors = t->panel->vectors, count = (uint32_t)t->rows * vectors;
     int64_t share = asks_for_share(mm, t) ? tsr_divide_up(at->k_count, mm->asking_tiles) : 0;
     int64_t each = tsr_divide_up(share, t->rows), done = mm->between * count;
-    MlirValue next[TSR_GEMM_TILE_MAX];
     tsr_epilogue_tile own = epilogue_tile(mm, t, NULL), before = own;
     before.row = tsr_tile_offset(b, own.row, -mm->size.rows);
     tsr_gemm_tile even = *gemm;
     even.odd = false;
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, t->rows), 1, count,
-                        accumulators);
-    memcpy(next, loop.carried, count * sizeof *next);
-    MlirValue asked = tsr_tile_mul(b, loop.index, each);
-    for (int64_t i = 0; i < each; i++) ask_for_b(mm, t, tsr_tile_offset(b, asked, i), share, 1);
-    tsr_epilogue_prefetch_row(&mm->epilogue, &own, tsr_tile_add(b, own.row, loop.index));
-    MlirValue step = tsr_tile_mul(b, loop.index, mm->between * vectors);
-    for (uint32_t v = 0; v < vectors; v++) {
-        tsr_epilogue_finish_deferred(&mm->epilogue, &before, loop.index, v);
-        multiply_steps(mm, &even, tsr_tile_offset(b, step, v * mm->between),
-                       tsr_tile_index(b, mm->between), next);
+    TSR_TILE_FOR_CARRIED(b, loop, tsr_tile_index(b, 0), tsr_tile_index(b, t->rows), 1, count,
+                         accumulators) {
+        MlirValue asked = tsr_tile_mul(b, loop.index, each);
+        for (int64_t i = 0; i < each; i++) ask_for_b(mm, t, tsr_tile_offset(b, asked, i), share, 1);
+        tsr_epilogue_prefetch_row(&mm->epilogue, &own, tsr_tile_add(b, own.row, loop.index));
+        MlirValue step = tsr_tile_mul(b, loop.index, mm->between * vectors);
+        for (uint32_t v = 0; v < vectors; v++) {
+            tsr_epilogue_finish_deferred(&mm->epilogue, &before, loop.index, v);
+            multiply_steps(mm, &even, tsr_tile_offset(b, step, v * mm->between),
+                           tsr_tile_index(b, mm->between), accumulators);
+        }
     }
-    tsr_tile_loop_end(b, &loop, next);
-    memcpy(accumulators, loop.carried, count * sizeof *accumulators);
     if (done < at->k_count)
         multiply_steps(mm, gemm, tsr_tile_index(b, done), tsr_tile_index(b, at->k_count - done),
                        accumulators);

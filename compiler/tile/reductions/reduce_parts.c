@@ -144,18 +144,17 @@ static tsr_result lower_parts(tsr_tile_group *step, const void *user) {
     int64_t n = p->partials, rows = rows_at_once(&r, lanes), blocks = r.reduced_count / n;
     int64_t whole = blocks - blocks % rows;
     MlirValue total = tsr_reduction_identity(&r, lanes);
-    tsr_tile_loop most, rest;
-    tsr_tile_loop_begin(b, &most, number, tsr_tile_offset(b, number, whole * n), rows * n, 1,
-                        &total);
-    total = add_rows(&r, &point, most.index, n, (uint32_t)rows, most.carried[0]);
-    tsr_tile_loop_end(b, &most, &total);
+    TSR_TILE_FOR_CARRIED(b, most, number, tsr_tile_offset(b, number, whole * n), rows * n, 1,
+                         &total) {
+        total = add_rows(&r, &point, most.index, n, (uint32_t)rows, total);
+    }
     total = add_rows(&r, &point, tsr_tile_offset(b, number, whole * n), n,
-                     (uint32_t)(blocks - whole), most.carried[0]);
-    tsr_tile_loop_begin(b, &rest, tsr_tile_offset(b, number, blocks * n),
-                        tsr_tile_index(b, r.reduced_count), n, 1, &total);
-    total = add_rows(&r, &point, rest.index, n, 1, rest.carried[0]);
-    tsr_tile_loop_end(b, &rest, &total);
-    tsr_tile_store(b, r.dtype, rest.carried[0], step->buffers[step->input_count],
+                     (uint32_t)(blocks - whole), total);
+    TSR_TILE_FOR_CARRIED(b, rest, tsr_tile_offset(b, number, blocks * n),
+                         tsr_tile_index(b, r.reduced_count), n, 1, &total) {
+        total = add_rows(&r, &point, rest.index, n, 1, total);
+    }
+    tsr_tile_store(b, r.dtype, total, step->buffers[step->input_count],
                    partial_offset(&r, p, &point, outer, number), point.mask);
     if (blocked) tsr_tile_set_blocked(b, b->at.block, false);
     return TSR_SUCCESS;

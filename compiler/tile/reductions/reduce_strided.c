@@ -325,12 +325,9 @@ static void begin_partials(lanes_strided *c) {
 static void add_blocks(lanes_strided *c, MlirValue low, MlirValue high, int64_t step,
                        uint32_t count) {
     tsr_tile_builder *b = &c->r->group->b;
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, low, high, step, TSR_PARTIALS, c->values);
-    memcpy(c->values, loop.carried, sizeof c->values);
-    add_block(c, loop.index, count);
-    tsr_tile_loop_end(b, &loop, c->values);
-    memcpy(c->values, loop.carried, sizeof c->values);
+    TSR_TILE_FOR_CARRIED(b, loop, low, high, step, TSR_PARTIALS, c->values) {
+        add_block(c, loop.index, count);
+    }
 }
 
 /* Adds rows `first` ... first + count - 1. */

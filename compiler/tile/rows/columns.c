@@ -247,11 +247,10 @@ static MlirValue reduce_chains(const row_range *p, MlirValue first, int64_t step
     }
     MlirValue value = tsr_reduction_identity(&p->it->rules, p->r->point.lanes);
     MlirValue end = tsr_tile_offset(b, p->first, p->count);
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, first, end, TSR_PARTIALS, 1, &value);
-    value = add_row(p->r, p->it, loop.index, loop.carried[0]);
-    tsr_tile_loop_end(b, &loop, &value);
-    return loop.carried[0];
+    TSR_TILE_FOR_CARRIED(b, loop, first, end, TSR_PARTIALS, 1, &value) {
+        value = add_row(p->r, p->it, loop.index, value);
+    }
+    return value;
 }
 
 /* Reduces more than 64 rows with a loop over subtrees; unrolling all 64 chains would be too much
@@ -282,13 +281,11 @@ static MlirValue reduce_held(const row_range *p) {
     int64_t whole = p->count - p->count % TSR_PARTIALS;
     for (uint32_t k = 0; k < TSR_PARTIALS; k++)
         values[k] = tsr_reduction_identity(&p->it->rules, r->point.lanes);
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, p->first, tsr_tile_offset(b, p->first, whole), TSR_PARTIALS,
-                        TSR_PARTIALS, values);
-    for (uint32_t k = 0; k < TSR_PARTIALS; k++)
-        values[k] = add_row(r, p->it, tsr_tile_offset(b, loop.index, k), loop.carried[k]);
-    tsr_tile_loop_end(b, &loop, values);
-    memcpy(values, loop.carried, sizeof values);
+    TSR_TILE_FOR_CARRIED(b, loop, p->first, tsr_tile_offset(b, p->first, whole), TSR_PARTIALS,
+                         TSR_PARTIALS, values) {
+        for (uint32_t k = 0; k < TSR_PARTIALS; k++)
+            values[k] = add_row(r, p->it, tsr_tile_offset(b, loop.index, k), values[k]);
+    }
     for (int64_t row = whole; row < p->count; row++)
         values[row - whole] =
             add_row(r, p->it, tsr_tile_offset(b, p->first, row), values[row - whole]);
