@@ -89,18 +89,11 @@ MlirValue tsr_emit_matmul(tsr_builder *builder, MlirValue a, MlirValue b, bool t
     return emit(builder, TSR_GRAPH_NAME("matmul"), 2, (MlirValue[]){a, b}, &type, attrs);
 }
 
-static bool has_axis(size_t count, const int64_t *axes, uint32_t axis) {
-    for (size_t i = 0; i < count; i++)
-        if (axes[i] == (int64_t)axis) return true;
-    return false;
-}
-
 MlirValue tsr_emit_reduce(tsr_builder *builder, const char *name, MlirValue x, size_t axis_count,
                           const int64_t *axes) {
-    tsr_type from = tsr_type_of(x), type = {.dtype = from.dtype};
+    tsr_type type = tsr_type_of(x);
     tsr_attr attrs[] = {{"axes", tsr_attr_make_i64s(builder->context, axis_count, axes)}, {0}};
-    for (uint32_t i = 0; i < from.shape.rank; i++)
-        if (!has_axis(axis_count, axes, i)) type.shape.dims[type.shape.rank++] = from.shape.dims[i];
+    type.shape = tsr_shape_remove(&type.shape, axis_count, axes);
     return emit(builder, name, 1, &x, &type, attrs);
 }
 

@@ -225,17 +225,6 @@ bool tsr_rule_broadcast(const tsr_rule *rule, size_t first, size_t last, const c
     return true;
 }
 
-tsr_shape tsr_shape_remove(const tsr_shape *shape, size_t count, const int64_t *axes) {
-    tsr_shape left = {0};
-    size_t next = 0;
-    for (uint32_t i = 0; i < shape->rank; i++)
-        if (next < count && axes[next] == (int64_t)i)
-            next++;
-        else
-            left.dims[left.rank++] = shape->dims[i];
-    return left;
-}
-
 /* ---- checking an op -------------------------------------------------------------------------- */
 
 /* A limit for every tensor: fewer than 2^63 bytes, counting empty dims as 1. */

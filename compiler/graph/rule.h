@@ -89,8 +89,6 @@ bool tsr_rule_uniform(const tsr_rule *rule, const char *what, tsr_dtype dtype, d
                       double high);
 /* Fails unless the operand has this shape, as far as dims are known. */
 bool tsr_rule_shape(const tsr_rule *rule, size_t operand, const char *what, const tsr_shape *must);
-/* `shape` without the ascending axes. */
-tsr_shape tsr_shape_remove(const tsr_shape *shape, size_t count, const int64_t *axes);
 /* Fails unless dim `a` of operand x equals dim `b` of operand y, or one is dynamic. */
 bool tsr_rule_same_dim(const tsr_rule *rule, size_t x, const char *x_name, uint32_t a, size_t y,
                        const char *y_name, uint32_t b, const char *what);

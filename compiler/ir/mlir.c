@@ -369,6 +369,17 @@ tsr_shape tsr_shape_with_pitch(const tsr_shape *shape, int64_t pitch) {
     return lies;
 }
 
+tsr_shape tsr_shape_remove(const tsr_shape *shape, size_t count, const int64_t *axes) {
+    tsr_shape left = {0};
+    size_t next = 0;
+    for (uint32_t i = 0; i < shape->rank; i++)
+        if (next < count && axes[next] == (int64_t)i)
+            next++;
+        else
+            left.dims[left.rank++] = shape->dims[i];
+    return left;
+}
+
 tsr_type tsr_type_scalar(tsr_dtype dtype) { return (tsr_type){.dtype = dtype}; }
 
 const char *tsr_type_text(const tsr_type *type, char out_text[static TSR_TYPE_TEXT_MAX]) {

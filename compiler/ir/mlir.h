@@ -81,6 +81,8 @@ bool tsr_buffer_pitch(MlirType buffer, int64_t *out_pitch);
 int64_t tsr_buffer_row(MlirType buffer);
 /* The shape of the memory: the last dim is the pitch. */
 tsr_shape tsr_shape_with_pitch(const tsr_shape *shape, int64_t pitch);
+/* `shape` without the ascending axes: of the result of a reduction over them. */
+tsr_shape tsr_shape_remove(const tsr_shape *shape, size_t count, const int64_t *axes);
 tsr_type tsr_type_scalar(tsr_dtype dtype);
 /* "64x?xf32". Returns `out_text`. */
 const char *tsr_type_text(const tsr_type *type, char out_text[static TSR_TYPE_TEXT_MAX]);

@@ -504,4 +504,20 @@ void tsr_tile_loop_end(tsr_tile_builder *b, tsr_tile_loop *loop, const MlirValue
                         .regions = &region};
     MlirOperation op = tsr_build(&b->at, &desc);
     for (uint32_t i = 0; i < loop->carried_count; i++) loop->carried[i] = tsr_op_result(op, i);
+    loop->body = (MlirBlock){NULL};
+}
+
+tsr_tile_loop tsr_tile_loop_open_(tsr_tile_builder *b, MlirValue low, MlirValue high, int64_t step,
+                                  uint32_t count, MlirValue *variables) {
+    tsr_tile_loop loop;
+    tsr_tile_loop_begin(b, &loop, low, high, step, count, variables);
+    loop.variables = variables;
+    if (count) memcpy(variables, loop.carried, count * sizeof *variables);
+    return loop;
+}
+
+void tsr_tile_loop_close_(tsr_tile_builder *b, tsr_tile_loop *loop) {
+    tsr_tile_loop_end(b, loop, loop->variables);
+    if (loop->carried_count)
+        memcpy(loop->variables, loop->carried, loop->carried_count * sizeof *loop->variables);
 }

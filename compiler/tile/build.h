@@ -171,17 +171,39 @@ MlirValue tsr_tile_check_index(tsr_tile_builder *b, MlirValue value, MlirValue e
 
 /* ---- loops ---- */
 typedef struct tsr_tile_loop {
-    MlirBlock outer, body;
+    MlirBlock outer, body; /* body: null after the end */
     MlirValue bounds[3 + TSR_TILE_CARRIED_MAX];
     uint32_t carried_count;
     bool is_rare;                            /* it is rarely entered */
+    MlirValue *variables;                    /* of TSR_TILE_FOR_CARRIED, or NULL */
     MlirValue index;                         /* valid inside */
     MlirValue carried[TSR_TILE_CARRIED_MAX]; /* inside: current values; after end: results */
 } tsr_tile_loop;
-/* for index = low, low + step … below high. `carried` may be NULL if carried_count is 0. */
+/* The statement after it builds the body of a loop: for loop.index = low, low + step … below high.
+ * It must not leave the body by break or goto. */
+#define TSR_TILE_FOR(b, loop, low, high, step)                                                     \
+    TSR_TILE_FOR_CARRIED(b, loop, low, high, step, 0, NULL)
+/* The same, with `count` values that the loop carries: variables[0] to variables[count - 1] are
+ * their initial values before the statement, their current values in it, and the loop's results
+ * after it. At the end of the body they hold the values of the next iteration. */
+#define TSR_TILE_FOR_CARRIED(b, loop, low, high, step, count, variables)                           \
+    for (tsr_tile_loop loop = tsr_tile_loop_open_(b, low, high, step, count, variables);           \
+         !mlirBlockIsNull((loop).body); tsr_tile_loop_close_(b, &(loop)))
+tsr_tile_loop tsr_tile_loop_open_(tsr_tile_builder *b, MlirValue low, MlirValue high, int64_t step,
+                                  uint32_t count, MlirValue *variables);
+void tsr_tile_loop_close_(tsr_tile_builder *b, tsr_tile_loop *loop);
+
+/* For loops that one function begins and another one ends, or that are built only under a
+ * condition. `carried` may be NULL if carried_count is 0. */
 void tsr_tile_loop_begin(tsr_tile_builder *b, tsr_tile_loop *loop, MlirValue low, MlirValue high,
                          int64_t step, uint32_t carried_count, const MlirValue *carried);
 void tsr_tile_loop_end(tsr_tile_builder *b, tsr_tile_loop *loop, const MlirValue *next);
+
+/* ---- sizes, when the kernel is built; x >= 0, y > 0 ---- */
+static inline int64_t tsr_divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
+static inline int64_t tsr_round_up(int64_t x, int64_t unit) {
+    return tsr_divide_up(x, unit) * unit;
+}
 
 extern const MlirValue tsr_tile_null;
 

@@ -522,16 +522,16 @@ void tsr_map_run_emit(const tsr_map_run *run, const tsr_point *line, MlirValue b
     }
     MlirValue tail = tsr_tile_rem(b, count, run->lanes);
     MlirValue whole = tsr_tile_sub(b, count, tail);
-    tsr_tile_loop loop;
     if (run->loops) {
-        tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), whole, run->lanes, 0, NULL);
-        emit_vector(run, &point, tsr_tile_add(b, begin, loop.index), tsr_tile_null);
-        tsr_tile_loop_end(b, &loop, NULL);
+        TSR_TILE_FOR(b, loop, tsr_tile_index(b, 0), whole, run->lanes) {
+            emit_vector(run, &point, tsr_tile_add(b, begin, loop.index), tsr_tile_null);
+        }
     }
     if (!run->tails && !run->shifted) return;
     MlirValue rest = tsr_tile_add(b, begin, whole);
     /* Only if there is a tail: it takes longer than a whole vector. */
-    if (run->blocked) tsr_tile_loop_begin(b, &loop, whole, count, run->lanes, 0, NULL);
+    tsr_tile_loop once;
+    if (run->blocked) tsr_tile_loop_begin(b, &once, whole, count, run->lanes, 0, NULL);
     emit_vector(run, &point, rest, tsr_tile_mask(b, tail, run->lanes));
-    if (run->blocked) tsr_tile_loop_end(b, &loop, NULL);
+    if (run->blocked) tsr_tile_loop_end(b, &once, NULL);
 }

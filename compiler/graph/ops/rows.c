@@ -106,13 +106,9 @@ static MlirValue repair(const rows *r, const char *of, double eps, MlirValue x, 
 
 /* The shape without the axes, or with size 1 for them. */
 static tsr_shape kept_of(const tsr_shape *full, size_t count, const int64_t *axes, bool removes) {
-    tsr_shape kept = {0};
-    size_t next = 0;
-    for (uint32_t d = 0; d < full->rank; d++) {
-        bool is_axis = next < count && axes[next] == (int64_t)d;
-        next += is_axis;
-        if (!is_axis || !removes) kept.dims[kept.rank++] = is_axis ? 1 : full->dims[d];
-    }
+    tsr_shape kept = *full;
+    if (removes) return tsr_shape_remove(full, count, axes);
+    for (size_t i = 0; i < count; i++) kept.dims[axes[i]] = 1;
     return kept;
 }
 

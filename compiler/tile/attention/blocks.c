@@ -20,9 +20,6 @@ enum {
 
 enum { RESULT = 3, LOGSUMEXP, DRESULT, MASK, GRADIENTS = 3 };
 
-static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
-static int64_t round_up(int64_t x, int64_t unit) { return divide_up(x, unit) * unit; }
-
 static int64_t multiple(int64_t a, int64_t b) {
     int64_t unit = a;
     while (unit % b) unit += a;
@@ -32,13 +29,14 @@ static int64_t multiple(int64_t a, int64_t b) {
 /* ---- plan ------------------------------------------------------------------------------------ */
 
 int64_t tsr_attention_grad_panel_elements(const tsr_attention_grad *g, int64_t depth) {
-    return round_up(g->block_keys, g->scores.width) * depth;
+    return tsr_round_up(g->block_keys, g->scores.width) * depth;
 }
 
 static void plan_sizes(tsr_attention_grad *g, int64_t keys, int64_t queries, int64_t key_unit) {
     g->block_keys = tsr_gemm_part(g->of.keys, keys, key_unit);
     g->block_queries = tsr_gemm_part(g->of.queries, queries, g->query_unit);
-    g->score_stride = round_up(round_up(g->block_keys, g->scores.width), TSR_PARTIALS) + g->apart;
+    g->score_stride =
+        tsr_round_up(tsr_round_up(g->block_keys, g->scores.width), TSR_PARTIALS) + g->apart;
 }
 
 /* The number of keys or queries of a chunk. This number depends only on the shapes, and limits the
@@ -57,7 +55,7 @@ uint32_t tsr_attention_grad_key_slots(const tsr_type *query, const tsr_type *key
     size_t bytes = tsr_dtype_size(query->dtype);
     if (bytes < sizeof(float)) bytes = sizeof(float);
     if (!tsr_product_is_long(keys)) return 0;
-    return tsr_product_slots(divide_up(keys, chunk_of(d, e, bytes)));
+    return tsr_product_slots(tsr_divide_up(keys, chunk_of(d, e, bytes)));
 }
 
 /* Each block is one chunk; the tiles of all products divide it. */
@@ -68,16 +66,17 @@ static void plan_chunks(tsr_attention_grad *g) {
     tsr_attention_plan_side(of, of->keys, of->d, chunk, &g->keys);
     tsr_attention_plan_side(of, of->keys, of->e, chunk, &g->values);
     g->query_unit = multiple(g->scores.rows, g->keys.rows);
-    g->key_depth = round_up(of->d, g->scores.lanes);
-    g->value_depth = round_up(of->e, g->scores.lanes);
+    g->key_depth = tsr_round_up(of->d, g->scores.lanes);
+    g->value_depth = tsr_round_up(of->e, g->scores.lanes);
     g->block_keys = of->keys < chunk ? of->keys : chunk;
     g->block_queries = of->queries < chunk ? of->queries : chunk;
-    g->score_stride = round_up(round_up(g->block_keys, g->scores.width), TSR_PARTIALS) + g->apart;
+    g->score_stride =
+        tsr_round_up(tsr_round_up(g->block_keys, g->scores.width), TSR_PARTIALS) + g->apart;
 }
 
 static int64_t query_chunks(const tsr_attention_grad *g) {
     const tsr_attention *of = &g->of;
-    return of->heads / of->key_heads * divide_up(of->queries, g->block_queries);
+    return of->heads / of->key_heads * tsr_divide_up(of->queries, g->block_queries);
 }
 
 /* Blocks consist of whole tiles of all products, and of whole panels if these are not much
@@ -96,8 +95,8 @@ static void plan_blocks(tsr_attention_grad *g, const tsr_attention_blocks *block
     int64_t key_unit = multiple(multiple(g->keys.rows, g->values.rows), g->unit);
     g->query_unit = multiple(multiple(g->scores.rows, g->keys.rows), g->unit);
     if (multiple(key_unit, g->scores.width) <= keys) key_unit = multiple(key_unit, g->scores.width);
-    g->key_depth = round_up(of->d, g->scores.lanes * g->unit);
-    g->value_depth = round_up(of->e, g->scores.lanes * g->unit);
+    g->key_depth = tsr_round_up(of->d, g->scores.lanes * g->unit);
+    g->value_depth = tsr_round_up(of->e, g->scores.lanes * g->unit);
     plan_sizes(g, keys, queries, key_unit);
     while (blocks->stack_bytes(g) > limit && (keys > key_unit || queries > g->query_unit)) {
         if (keys > key_unit)
@@ -115,7 +114,7 @@ static tsr_result plan(tsr_attention_grad *g, const tsr_attention_blocks *blocks
     if (is_long && g->unit == 1 && of->queries && of->keys) {
         plan_chunks(g);
         if (tsr_product_is_long(of->keys))
-            g->key_slots = tsr_product_slots(divide_up(of->keys, g->block_keys));
+            g->key_slots = tsr_product_slots(tsr_divide_up(of->keys, g->block_keys));
         if (tsr_product_is_long(queries)) g->query_slots = tsr_product_slots(query_chunks(g));
     } else {
         plan_blocks(g, blocks);
@@ -204,17 +203,16 @@ void tsr_attention_grad_multiply(tsr_attention_grad *g, const tsr_attention_prod
     int64_t edge = p->rows_all % p->side->rows;
     MlirValue whole = tsr_tile_sub(b, p->rows, tsr_tile_rem(b, p->rows, p->side->rows));
     MlirValue begin, end;
-    tsr_tile_loop columns, rows;
     find_rows(g, p, whole, &begin, &end);
-    tsr_tile_loop_begin(b, &columns, tsr_tile_index(b, 0), p->columns, p->side->width, 0, NULL);
-    for (int part = 0; part < 2; part++) {
-        int64_t size = part ? edge : p->side->rows;
-        if (!size) continue;
-        tsr_tile_loop_begin(b, &rows, part ? whole : begin, part ? p->rows : end, size, 0, NULL);
-        multiply_tile(g, p, columns.index, rows.index, size);
-        tsr_tile_loop_end(b, &rows, NULL);
+    TSR_TILE_FOR(b, columns, tsr_tile_index(b, 0), p->columns, p->side->width) {
+        for (int part = 0; part < 2; part++) {
+            int64_t size = part ? edge : p->side->rows;
+            if (!size) continue;
+            TSR_TILE_FOR(b, rows, part ? whole : begin, part ? p->rows : end, size) {
+                multiply_tile(g, p, columns.index, rows.index, size);
+            }
+        }
     }
-    tsr_tile_loop_end(b, &columns, NULL);
 }
 
 void tsr_attention_grad_scores(tsr_attention_grad *g, MlirValue a, MlirValue a_at, int64_t size,
@@ -270,7 +268,7 @@ MlirValue tsr_attention_grad_row_end(tsr_attention_grad *g, MlirValue limit) {
     tsr_tile_builder *b = &g->of.group->b;
     int64_t rows = g->keys.rows > g->values.rows ? g->keys.rows : g->values.rows;
     if (!g->of.cut) return g->key_count;
-    return tsr_tile_min(b, g->key_count, tsr_tile_offset(b, limit, round_up(rows, g->unit)));
+    return tsr_tile_min(b, g->key_count, tsr_tile_offset(b, limit, tsr_round_up(rows, g->unit)));
 }
 
 /* ---- a program ------------------------------------------------------------------------------- */
@@ -280,11 +278,10 @@ void tsr_attention_grad_clear(tsr_attention_grad *g, tsr_dtype dtype, MlirValue 
     tsr_tile_builder *b = &g->of.group->b;
     uint32_t lanes = b->target->vector_bytes / (uint32_t)tsr_dtype_size(g->of.dtype);
     MlirValue zero = tsr_element_zero(b, dtype, lanes), mask = tsr_tile_null;
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), count, lanes, 0, NULL);
-    if (!even) mask = tsr_tile_mask(b, tsr_tile_sub(b, count, loop.index), lanes);
-    tsr_tile_store(b, dtype, zero, buffer, tsr_tile_add(b, at, loop.index), mask);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, tsr_tile_index(b, 0), count, lanes) {
+        if (!even) mask = tsr_tile_mask(b, tsr_tile_sub(b, count, loop.index), lanes);
+        tsr_tile_store(b, dtype, zero, buffer, tsr_tile_add(b, at, loop.index), mask);
+    }
 }
 
 /* ---- sums of chunks -------------------------------------------------------------------------- */
@@ -338,25 +335,24 @@ static void act_on(tsr_attention_grad *g, const chunk_sums *c, chunk_act act) {
     for (int part = 0; part < 2; part++) { /* vectors, then single elements */
         uint32_t width = part ? 0 : lanes;
         MlirValue zero = tsr_element_zero(b, dtype, width), value = zero;
-        tsr_tile_loop loop;
-        tsr_tile_loop_begin(b, &loop, part ? whole : tsr_tile_index(b, 0), part ? c->count : whole,
-                            part ? 1 : lanes, 0, NULL);
-        MlirValue at = tsr_tile_add(b, c->at, loop.index);
-        tsr_product_offsets where = {.at = tsr_tile_add(b, c->slot_at, loop.index),
-                                     .offsets = here,
-                                     .count = 1,
-                                     .lanes = width};
-        if (act == CHUNK_CLEAR) tsr_product_clear(b, &c->slots, &where);
-        if (act == CHUNK_PUSH) {
-            value = tsr_tile_load(b, dtype, c->buffer, at, width, tsr_tile_null);
-            tsr_product_push(b, &c->slots, &where, c->carries, &value);
-            tsr_tile_store(b, dtype, zero, c->buffer, at, tsr_tile_null);
+        TSR_TILE_FOR(b, loop, part ? whole : tsr_tile_index(b, 0), part ? c->count : whole,
+                     part ? 1 : lanes) {
+            MlirValue at = tsr_tile_add(b, c->at, loop.index);
+            tsr_product_offsets where = {.at = tsr_tile_add(b, c->slot_at, loop.index),
+                                         .offsets = here,
+                                         .count = 1,
+                                         .lanes = width};
+            if (act == CHUNK_CLEAR) tsr_product_clear(b, &c->slots, &where);
+            if (act == CHUNK_PUSH) {
+                value = tsr_tile_load(b, dtype, c->buffer, at, width, tsr_tile_null);
+                tsr_product_push(b, &c->slots, &where, c->carries, &value);
+                tsr_tile_store(b, dtype, zero, c->buffer, at, tsr_tile_null);
+            }
+            if (act == CHUNK_FINISH) {
+                tsr_product_finish(b, &c->slots, &where, &value);
+                tsr_tile_store(b, dtype, value, c->buffer, at, tsr_tile_null);
+            }
         }
-        if (act == CHUNK_FINISH) {
-            tsr_product_finish(b, &c->slots, &where, &value);
-            tsr_tile_store(b, dtype, value, c->buffer, at, tsr_tile_null);
-        }
-        tsr_tile_loop_end(b, &loop, NULL);
     }
 }
 
@@ -406,22 +402,21 @@ static MlirValue first_query(tsr_attention_grad *g) {
 static void walk_queries(tsr_attention_grad *g, const tsr_attention_blocks *blocks) {
     tsr_tile_builder *b = &g->of.group->b;
     tsr_attention *of = &g->of;
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, first_query(g), tsr_tile_index(b, of->queries), g->block_queries,
-                        0, NULL);
-    MlirValue row = tsr_tile_add(b, g->row_at, loop.index);
-    of->query = loop.index;
-    g->query_count = count_of(g, loop.index, of->queries, g->block_queries);
-    g->q_at = tsr_tile_mul(b, row, of->d);
-    g->o_at = tsr_tile_mul(b, row, of->e);
-    if (g->query_slots) {
-        MlirValue chunk = tsr_tile_mul(b, g->head, divide_up(of->queries, g->block_queries));
-        chunk = tsr_tile_add(b, chunk, tsr_tile_div(b, loop.index, g->block_queries));
-        g->query_carries = tsr_product_carries(b, chunk, query_chunks(g));
+    TSR_TILE_FOR(b, loop, first_query(g), tsr_tile_index(b, of->queries), g->block_queries) {
+        MlirValue row = tsr_tile_add(b, g->row_at, loop.index);
+        of->query = loop.index;
+        g->query_count = count_of(g, loop.index, of->queries, g->block_queries);
+        g->q_at = tsr_tile_mul(b, row, of->d);
+        g->o_at = tsr_tile_mul(b, row, of->e);
+        if (g->query_slots) {
+            MlirValue chunk =
+                tsr_tile_mul(b, g->head, tsr_divide_up(of->queries, g->block_queries));
+            chunk = tsr_tile_add(b, chunk, tsr_tile_div(b, loop.index, g->block_queries));
+            g->query_carries = tsr_product_carries(b, chunk, query_chunks(g));
+        }
+        blocks->add_queries(g);
+        push_chunks(g);
     }
-    blocks->add_queries(g);
-    push_chunks(g);
-    tsr_tile_loop_end(b, &loop, NULL);
 }
 
 static void walk_keys(tsr_attention_grad *g, const tsr_attention_blocks *blocks,
@@ -429,28 +424,28 @@ static void walk_keys(tsr_attention_grad *g, const tsr_attention_blocks *blocks,
     tsr_tile_builder *b = &g->of.group->b;
     tsr_attention *of = &g->of;
     MlirValue zero = tsr_tile_index(b, 0);
-    tsr_tile_loop keys, heads;
-    tsr_tile_loop_begin(b, &keys, zero, tsr_tile_index(b, of->keys), g->block_keys, 0, NULL);
-    MlirValue row = tsr_tile_add(b, g->key_row_at, keys.index);
-    of->key = keys.index;
-    g->key_count = count_of(g, keys.index, of->keys, g->block_keys);
-    g->k_at = tsr_tile_mul(b, row, of->d);
-    g->v_at = tsr_tile_mul(b, row, of->e);
-    if (g->key_slots)
-        g->key_carries = tsr_product_carries(b, tsr_tile_div(b, keys.index, g->block_keys),
-                                             divide_up(of->keys, g->block_keys));
-    blocks->begin_keys(g);
-    act_on_keys(g, CHUNK_CLEAR);
-    tsr_tile_loop_begin(b, &heads, zero, tsr_tile_index(b, of->heads / of->key_heads), 1, 0, NULL);
-    g->head = heads.index;
-    of->head_index = tsr_tile_add(b, first_head, heads.index);
-    MlirValue head = tsr_tile_add(b, tsr_tile_mul(b, of->batch_index, of->heads), of->head_index);
-    g->row_at = tsr_tile_mul(b, head, of->queries);
-    walk_queries(g, blocks);
-    tsr_tile_loop_end(b, &heads, NULL);
-    act_on_keys(g, CHUNK_FINISH);
-    if (blocks->end_keys) blocks->end_keys(g);
-    tsr_tile_loop_end(b, &keys, NULL);
+    TSR_TILE_FOR(b, keys, zero, tsr_tile_index(b, of->keys), g->block_keys) {
+        MlirValue row = tsr_tile_add(b, g->key_row_at, keys.index);
+        of->key = keys.index;
+        g->key_count = count_of(g, keys.index, of->keys, g->block_keys);
+        g->k_at = tsr_tile_mul(b, row, of->d);
+        g->v_at = tsr_tile_mul(b, row, of->e);
+        if (g->key_slots)
+            g->key_carries = tsr_product_carries(b, tsr_tile_div(b, keys.index, g->block_keys),
+                                                 tsr_divide_up(of->keys, g->block_keys));
+        blocks->begin_keys(g);
+        act_on_keys(g, CHUNK_CLEAR);
+        TSR_TILE_FOR(b, heads, zero, tsr_tile_index(b, of->heads / of->key_heads), 1) {
+            g->head = heads.index;
+            of->head_index = tsr_tile_add(b, first_head, heads.index);
+            MlirValue head =
+                tsr_tile_add(b, tsr_tile_mul(b, of->batch_index, of->heads), of->head_index);
+            g->row_at = tsr_tile_mul(b, head, of->queries);
+            walk_queries(g, blocks);
+        }
+        act_on_keys(g, CHUNK_FINISH);
+        if (blocks->end_keys) blocks->end_keys(g);
+    }
 }
 
 static void emit(tsr_attention_grad *g, const tsr_attention_blocks *blocks) {

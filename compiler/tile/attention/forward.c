@@ -62,18 +62,15 @@ typedef struct attention {
     MlirValue query_count, key_count;   /* sizes of the blocks */
 } attention;
 
-static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
-
 /* ---- plan ------------------------------------------------------------------------------------ */
 
 static int64_t key_elements(const attention *a) {
-    return divide_up(a->block_keys, a->scores_side.width) * a->scores_side.width * a->depth;
+    return tsr_round_up(a->block_keys, a->scores_side.width) * a->depth;
 }
 
 /* The number of elements of values in pairs. */
 static int64_t value_elements(const attention *a) {
-    return divide_up(a->block_keys, TSR_DOT_PAIR) * TSR_DOT_PAIR * a->value_panels *
-           a->values_side.width;
+    return tsr_round_up(a->block_keys, TSR_DOT_PAIR) * a->value_panels * a->values_side.width;
 }
 
 static int64_t stack_bytes(const attention *a) {
@@ -113,19 +110,20 @@ static tsr_result plan(attention *a) {
     a->online = a->of.keys > a->block_keys;
     a->direct = !a->online && !a->of.group->b.target->warp_lanes;
     if (a->online && tsr_product_is_long(a->of.keys))
-        a->slots = tsr_product_slots(divide_up(a->of.keys, a->block_keys));
+        a->slots = tsr_product_slots(tsr_divide_up(a->of.keys, a->block_keys));
     a->of.ragged = a->of.keys % TSR_PARTIALS != 0;
     a->of.in_tiles = a->block_keys % TSR_SAMPLES_TILE == 0 || !a->online;
     plan_sides(a);
-    a->value_panels = divide_up(a->of.e, a->values_side.width);
-    a->depth = divide_up(a->of.d, a->scores_side.lanes * a->unit) * a->scores_side.lanes * a->unit;
-    int64_t wide = divide_up(a->block_keys, a->scores_side.width) * a->scores_side.width;
-    a->score_stride = divide_up(wide, TSR_PARTIALS) * TSR_PARTIALS;
+    a->value_panels = tsr_divide_up(a->of.e, a->values_side.width);
+    a->depth =
+        tsr_divide_up(a->of.d, a->scores_side.lanes * a->unit) * a->scores_side.lanes * a->unit;
+    int64_t wide = tsr_round_up(a->block_keys, a->scores_side.width);
+    a->score_stride = tsr_round_up(wide, TSR_PARTIALS);
     int64_t unit = whole_tiles(a);
     bool more = a->online || a->of.group->b.target->warp_lanes;
     a->block_queries = tsr_gemm_part(a->of.queries, more ? MORE_QUERIES : BLOCK_QUERIES, unit);
     while (stack_bytes(a) > TSR_ATTENTION_STACK_BYTES && a->block_queries > unit)
-        a->block_queries = divide_up(a->block_queries / 2, unit) * unit;
+        a->block_queries = tsr_round_up(a->block_queries / 2, unit);
     if (stack_bytes(a) > TSR_ATTENTION_STACK_BYTES)
         FAIL(a->of.group->ctx, TSR_COMPILE,
              "'%s': heads of %" PRId64 " and %" PRId64 " numbers are too large", a->of.group->name,
@@ -169,7 +167,7 @@ static void pack_values(attention *a) {
         .odd = a->of.keys % TSR_DOT_PAIR,
         .lanes = s->lanes,
         .vectors = s->vectors,
-        .panel = divide_up(a->block_keys, TSR_DOT_PAIR) * TSR_DOT_PAIR * s->width};
+        .panel = tsr_round_up(a->block_keys, TSR_DOT_PAIR) * s->width};
     tsr_attention_pack_pairs(&a->of, &pairs);
 }
 
@@ -272,7 +270,7 @@ static void value_tile(attention *a, MlirValue column, MlirValue row, int64_t ro
         gemm.a = a->chances;
         gemm.a_step = a->unit;
         gemm.b = a->value_pairs;
-        gemm.b_at = tsr_tile_mul(b, column, divide_up(a->block_keys, a->unit) * a->unit);
+        gemm.b_at = tsr_tile_mul(b, column, tsr_round_up(a->block_keys, a->unit));
         gemm.b_step = s->width * a->unit;
         steps.count = tsr_tile_div(b, tsr_tile_offset(b, a->key_count, 1), TSR_DOT_PAIR);
     }
@@ -294,18 +292,15 @@ static void multiply_values(attention *a, MlirValue first) {
     const tsr_attention_side *s = &a->values_side;
     int64_t edge = a->of.queries % s->rows;
     MlirValue whole = tsr_tile_sub(b, a->query_count, tsr_tile_rem(b, a->query_count, s->rows));
-    tsr_tile_loop columns, loop;
-    tsr_tile_loop_begin(b, &columns, tsr_tile_index(b, 0), tsr_tile_index(b, a->of.e), s->width, 0,
-                        NULL);
-    for (int part = 0; part < 2; part++) {
-        int64_t rows = part ? edge : s->rows;
-        if (!rows) continue;
-        tsr_tile_loop_begin(b, &loop, part ? whole : first, part ? a->query_count : whole, rows, 0,
-                            NULL);
-        value_tile(a, columns.index, loop.index, rows);
-        tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, columns, tsr_tile_index(b, 0), tsr_tile_index(b, a->of.e), s->width) {
+        for (int part = 0; part < 2; part++) {
+            int64_t rows = part ? edge : s->rows;
+            if (!rows) continue;
+            TSR_TILE_FOR(b, loop, part ? whole : first, part ? a->query_count : whole, rows) {
+                value_tile(a, columns.index, loop.index, rows);
+            }
+        }
     }
-    tsr_tile_loop_end(b, &columns, NULL);
 }
 
 /* ---- rows between the products --------------------------------------------------------------- */
@@ -323,15 +318,13 @@ static void rescale(attention *a, MlirValue buffer, MlirValue at, uint32_t lanes
 static void rescale_sums(attention *a, MlirValue row, MlirValue factor) {
     tsr_tile_builder *b = &a->of.group->b;
     uint32_t lanes = a->values_side.lanes;
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, sums_width(a)), lanes, 0,
-                        NULL);
-    MlirValue at = sum_at(a, row, loop.index);
-    if (!a->slots) rescale(a, a->sums, at, lanes, factor);
-    for (uint32_t slot = 0; slot < a->slots; slot++)
-        rescale(a, a->block_sums, tsr_tile_offset(b, at, slot * sums_of_blocks(a).slot), lanes,
-                factor);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, tsr_tile_index(b, 0), tsr_tile_index(b, sums_width(a)), lanes) {
+        MlirValue at = sum_at(a, row, loop.index);
+        if (!a->slots) rescale(a, a->sums, at, lanes, factor);
+        for (uint32_t slot = 0; slot < a->slots; slot++)
+            rescale(a, a->block_sums, tsr_tile_offset(b, at, slot * sums_of_blocks(a).slot), lanes,
+                    factor);
+    }
 }
 
 /* Adds the sum of exponentials of a block to the earlier sums, which are multiplied by `factor`
@@ -352,18 +345,18 @@ static void push_sums(attention *a, MlirValue first) {
     tsr_tile_builder *b = &a->of.group->b;
     uint32_t lanes = a->values_side.lanes;
     tsr_product_sums sums = sums_of_blocks(a);
-    tsr_tile_loop rows, columns;
-    tsr_tile_loop_begin(b, &rows, first, a->query_count, 1, 0, NULL);
-    tsr_tile_loop_begin(b, &columns, tsr_tile_index(b, 0), tsr_tile_index(b, sums_width(a)), lanes,
-                        0, NULL);
-    tsr_product_offsets where = {
-        .at = sum_at(a, rows.index, columns.index), .offsets = here, .count = 1, .lanes = lanes};
-    MlirValue sum = tsr_tile_load(b, a->of.dtype, a->sums, where.at, lanes, tsr_tile_null);
-    tsr_product_push(b, &sums, &where, a->carries, &sum);
-    tsr_tile_store(b, a->of.dtype, tsr_element_zero(b, a->of.dtype, lanes), a->sums, where.at,
-                   tsr_tile_null);
-    tsr_tile_loop_end(b, &columns, NULL);
-    tsr_tile_loop_end(b, &rows, NULL);
+    TSR_TILE_FOR(b, rows, first, a->query_count, 1) {
+        TSR_TILE_FOR(b, columns, tsr_tile_index(b, 0), tsr_tile_index(b, sums_width(a)), lanes) {
+            tsr_product_offsets where = {.at = sum_at(a, rows.index, columns.index),
+                                         .offsets = here,
+                                         .count = 1,
+                                         .lanes = lanes};
+            MlirValue sum = tsr_tile_load(b, a->of.dtype, a->sums, where.at, lanes, tsr_tile_null);
+            tsr_product_push(b, &sums, &where, a->carries, &sum);
+            tsr_tile_store(b, a->of.dtype, tsr_element_zero(b, a->of.dtype, lanes), a->sums,
+                           where.at, tsr_tile_null);
+        }
+    }
 }
 
 /* Stores exponentials of `lanes` scores of the query from `column` on; dropped ones become 0. */
@@ -381,7 +374,7 @@ static void keep_chances(attention *a, MlirValue x, MlirValue row, MlirValue col
 /* The number of keys that products read for a query that sees `limit` keys of the block. */
 static MlirValue row_end(attention *a, MlirValue limit) {
     tsr_tile_builder *b = &a->of.group->b;
-    int64_t beyond = divide_up(a->values_side.rows, a->unit) * a->unit;
+    int64_t beyond = tsr_round_up(a->values_side.rows, a->unit);
     if (!a->of.cut) return a->key_count;
     return tsr_tile_min(b, a->key_count, tsr_tile_offset(b, limit, beyond));
 }
@@ -393,29 +386,25 @@ static MlirValue walk_row(attention *a, tsr_reduction *how, MlirValue row, MlirV
                           MlirValue shift) {
     tsr_tile_builder *b = &a->of.group->b;
     tsr_partials partials;
-    tsr_tile_loop loop;
     tsr_partials_init(how, TSR_PARTIALS,
                       tsr_lanes_in_flight(b, (uint32_t)tsr_dtype_size(a->of.dtype)), &partials);
     uint32_t lanes = partials.lanes;
-    size_t size = partials.count * sizeof *partials.values;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), row_end(a, limit), TSR_PARTIALS,
-                        partials.count, partials.values);
-    memcpy(partials.values, loop.carried, size);
-    for (uint32_t part = 0; part < partials.count; part++) {
-        MlirValue column = tsr_tile_offset(b, loop.index, part * lanes);
-        MlirValue at = tsr_tile_add(b, tsr_tile_mul(b, row, a->score_stride), column);
-        MlirValue there = tsr_attention_present(&a->of, a->key_count, column, lanes);
-        MlirValue x = tsr_tile_load(b, a->of.dtype, a->scores, at, lanes, there);
-        x = tsr_attention_mask(&a->of, x, row, column, limit, lanes);
-        if (how == &a->sum) {
-            x = tsr_tile_2(b, "arith.subf", x, tsr_tile_splat(b, shift, lanes));
-            x = tsr_tile_exp_shifted(b, x);
-            keep_chances(a, x, row, column, lanes);
+    TSR_TILE_FOR_CARRIED(b, loop, tsr_tile_index(b, 0), row_end(a, limit), TSR_PARTIALS,
+                         partials.count, partials.values) {
+        for (uint32_t part = 0; part < partials.count; part++) {
+            MlirValue column = tsr_tile_offset(b, loop.index, part * lanes);
+            MlirValue at = tsr_tile_add(b, tsr_tile_mul(b, row, a->score_stride), column);
+            MlirValue there = tsr_attention_present(&a->of, a->key_count, column, lanes);
+            MlirValue x = tsr_tile_load(b, a->of.dtype, a->scores, at, lanes, there);
+            x = tsr_attention_mask(&a->of, x, row, column, limit, lanes);
+            if (how == &a->sum) {
+                x = tsr_tile_2(b, "arith.subf", x, tsr_tile_splat(b, shift, lanes));
+                x = tsr_tile_exp_shifted(b, x);
+                keep_chances(a, x, row, column, lanes);
+            }
+            partials.values[part] = tsr_reduction_combine(how, partials.values[part], x);
         }
-        partials.values[part] = tsr_reduction_combine(how, partials.values[part], x);
     }
-    tsr_tile_loop_end(b, &loop, partials.values);
-    memcpy(partials.values, loop.carried, size);
     return tsr_partials_tree(how, &partials);
 }
 
@@ -468,23 +457,22 @@ static void clear_rows(attention *a) {
     uint32_t lanes = a->values_side.lanes;
     tsr_product_sums sums = sums_of_blocks(a), totals = totals_of_blocks(a);
     tsr_product_offsets where = {.offsets = here, .count = 1};
-    tsr_tile_loop rows, columns;
     MlirValue zero = tsr_tile_index(b, 0);
-    tsr_tile_loop_begin(b, &rows, zero, a->query_count, 1, 0, NULL);
-    tsr_tile_store(b, a->of.dtype, tsr_element_lowest(b, a->of.dtype, 0), a->highest, rows.index,
-                   tsr_tile_null);
-    tsr_tile_store(b, a->of.dtype, tsr_element_zero(b, a->of.dtype, 0), a->totals, rows.index,
-                   tsr_tile_null);
-    where.at = rows.index;
-    tsr_product_clear(b, &totals, &where);
-    tsr_tile_loop_begin(b, &columns, zero, tsr_tile_index(b, sums_width(a)), lanes, 0, NULL);
-    where.at = sum_at(a, rows.index, columns.index);
-    where.lanes = lanes;
-    tsr_tile_store(b, a->of.dtype, tsr_element_zero(b, a->of.dtype, lanes), a->sums, where.at,
-                   tsr_tile_null);
-    tsr_product_clear(b, &sums, &where);
-    tsr_tile_loop_end(b, &columns, NULL);
-    tsr_tile_loop_end(b, &rows, NULL);
+    TSR_TILE_FOR(b, rows, zero, a->query_count, 1) {
+        tsr_tile_store(b, a->of.dtype, tsr_element_lowest(b, a->of.dtype, 0), a->highest,
+                       rows.index, tsr_tile_null);
+        tsr_tile_store(b, a->of.dtype, tsr_element_zero(b, a->of.dtype, 0), a->totals, rows.index,
+                       tsr_tile_null);
+        where.at = rows.index;
+        tsr_product_clear(b, &totals, &where);
+        TSR_TILE_FOR(b, columns, zero, tsr_tile_index(b, sums_width(a)), lanes) {
+            where.at = sum_at(a, rows.index, columns.index);
+            where.lanes = lanes;
+            tsr_tile_store(b, a->of.dtype, tsr_element_zero(b, a->of.dtype, lanes), a->sums,
+                           where.at, tsr_tile_null);
+            tsr_product_clear(b, &sums, &where);
+        }
+    }
 }
 
 static MlirValue finished_total(attention *a, MlirValue row) {
@@ -515,23 +503,23 @@ static void finish_rows(attention *a) {
     uint32_t lanes = a->values_side.lanes;
     const MlirValue *outputs = a->of.group->buffers + a->of.group->input_count;
     MlirValue zero = tsr_tile_index(b, 0);
-    tsr_tile_loop rows, columns;
-    tsr_tile_loop_begin(b, &rows, zero, a->query_count, 1, 0, NULL);
-    MlirValue query = tsr_tile_add(b, a->row_at, tsr_tile_add(b, a->of.query, rows.index));
-    MlirValue total = finished_total(a, rows.index);
-    MlirValue highest = tsr_tile_load(b, a->of.dtype, a->highest, rows.index, 0, tsr_tile_null);
-    MlirValue inverse =
-        finish_row(a, rows.index, total, tsr_attention_unless_lowest(&a->of, highest));
-    tsr_tile_loop_begin(b, &columns, zero, tsr_tile_index(b, a->of.e), lanes, 0, NULL);
-    MlirValue value = finished_sum(a, rows.index, columns.index);
-    value = tsr_tile_2(b, "arith.mulf", value, tsr_tile_splat(b, inverse, lanes));
-    MlirValue mask = tsr_tile_null;
-    if (a->of.e % lanes)
-        mask = tsr_tile_mask(b, tsr_tile_sub(b, tsr_tile_index(b, a->of.e), columns.index), lanes);
-    tsr_tile_store(b, a->of.storage, value, outputs[0],
-                   tsr_tile_add(b, tsr_tile_mul(b, query, a->of.e), columns.index), mask);
-    tsr_tile_loop_end(b, &columns, NULL);
-    tsr_tile_loop_end(b, &rows, NULL);
+    TSR_TILE_FOR(b, rows, zero, a->query_count, 1) {
+        MlirValue query = tsr_tile_add(b, a->row_at, tsr_tile_add(b, a->of.query, rows.index));
+        MlirValue total = finished_total(a, rows.index);
+        MlirValue highest = tsr_tile_load(b, a->of.dtype, a->highest, rows.index, 0, tsr_tile_null);
+        MlirValue inverse =
+            finish_row(a, rows.index, total, tsr_attention_unless_lowest(&a->of, highest));
+        TSR_TILE_FOR(b, columns, zero, tsr_tile_index(b, a->of.e), lanes) {
+            MlirValue value = finished_sum(a, rows.index, columns.index);
+            value = tsr_tile_2(b, "arith.mulf", value, tsr_tile_splat(b, inverse, lanes));
+            MlirValue mask = tsr_tile_null;
+            if (a->of.e % lanes)
+                mask = tsr_tile_mask(b, tsr_tile_sub(b, tsr_tile_index(b, a->of.e), columns.index),
+                                     lanes);
+            tsr_tile_store(b, a->of.storage, value, outputs[0],
+                           tsr_tile_add(b, tsr_tile_mul(b, query, a->of.e), columns.index), mask);
+        }
+    }
 }
 
 /* ---- a program ------------------------------------------------------------------------------- */
@@ -539,7 +527,6 @@ static void finish_rows(attention *a) {
 static void emit_key_block(attention *a, MlirValue end) {
     tsr_tile_builder *b = &a->of.group->b;
     MlirValue zero = tsr_tile_index(b, 0);
-    tsr_tile_loop loop;
     a->key_count = tsr_tile_index(b, a->block_keys);
     if (a->of.causal || !a->of.keys || a->of.keys % a->block_keys)
         a->key_count = tsr_tile_min(b, a->key_count, tsr_tile_sub(b, end, a->of.key));
@@ -547,13 +534,11 @@ static void emit_key_block(attention *a, MlirValue end) {
     if (a->online && a->unit > 1) pack_values(a);
     if (a->slots)
         a->carries = tsr_product_carries(b, tsr_tile_div(b, a->of.key, a->block_keys),
-                                         divide_up(a->of.keys, a->block_keys));
+                                         tsr_divide_up(a->of.keys, a->block_keys));
     multiply_scores(a);
     MlirValue first = zero; /* queries that see no key get zeros, too */
     if (!a->direct) first = tsr_attention_first_row(&a->of, zero, a->values_side.rows);
-    tsr_tile_loop_begin(b, &loop, first, a->query_count, 1, 0, NULL);
-    soften_row(a, loop.index);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, first, a->query_count, 1) { soften_row(a, loop.index); }
     multiply_values(a, first);
     if (a->slots) push_sums(a, first);
 }
@@ -582,11 +567,10 @@ static void emit_query_block(attention *a, MlirValue query) {
         return;
     }
     clear_rows(a);
-    tsr_tile_loop keys;
-    tsr_tile_loop_begin(b, &keys, tsr_tile_index(b, 0), end, a->block_keys, 0, NULL);
-    a->of.key = keys.index;
-    emit_key_block(a, end);
-    tsr_tile_loop_end(b, &keys, NULL);
+    TSR_TILE_FOR(b, keys, tsr_tile_index(b, 0), end, a->block_keys) {
+        a->of.key = keys.index;
+        emit_key_block(a, end);
+    }
     finish_rows(a);
 }
 
@@ -612,10 +596,12 @@ static void make_locals(attention *a) {
 
 static void emit(attention *a) {
     tsr_tile_builder *b = &a->of.group->b;
-    int64_t blocks = divide_up(a->of.queries, a->block_queries), heads = a->of.batch * a->of.heads;
-    int64_t part_blocks = divide_up(blocks, divide_up(PROGRAMS, heads));
+    int64_t blocks = tsr_divide_up(a->of.queries, a->block_queries),
+            heads = a->of.batch * a->of.heads;
+    int64_t part_blocks = tsr_divide_up(blocks, tsr_divide_up(PROGRAMS, heads));
     if (b->target->warp_lanes) part_blocks = heads >= GPU_HEADS ? blocks : 1;
-    int64_t parts = divide_up(blocks, part_blocks), part_queries = part_blocks * a->block_queries;
+    int64_t parts = tsr_divide_up(blocks, part_blocks),
+            part_queries = part_blocks * a->block_queries;
     make_locals(a);
     a->of.group->grid = heads * parts;
     MlirValue pid = a->of.group->grid > 1 ? tsr_tile_program_id(b) : tsr_tile_index(b, 0);
@@ -638,10 +624,7 @@ static void emit(attention *a) {
         pack_keys(a);
         if (a->unit > 1) pack_values(a);
     }
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, first, end, a->block_queries, 0, NULL);
-    emit_query_block(a, loop.index);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, first, end, a->block_queries) { emit_query_block(a, loop.index); }
 }
 
 tsr_result tsr_tile_lower_attention(tsr_tile_group *group) {

@@ -117,22 +117,21 @@ static void emit_row(gradient *g, MlirValue row) {
         tsr_attention_grad_total(grad, tsr_tile_add(b, grad->o_at, tsr_tile_mul(b, row, of->e)));
     total = tsr_tile_splat(b, total, lanes);
     MlirValue limit = tsr_attention_limit(of, row, grad->key_count);
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_attention_grad_row_end(grad, limit),
-                        lanes, 0, NULL);
-    MlirValue at = tsr_tile_add(b, tsr_tile_mul(b, row, grad->score_stride), loop.index);
-    MlirValue there = tsr_attention_present(of, grad->key_count, loop.index, lanes);
-    MlirValue x = tsr_tile_load(b, of->dtype, g->chances, at, lanes, there);
-    x = tsr_attention_mask(of, x, row, loop.index, limit, lanes);
-    x = tsr_tile_1(b, "math.exp", tsr_tile_2(b, "arith.subf", x, shift));
-    MlirValue kept = tsr_attention_kept(of, row, loop.index, lanes);
-    MlirValue y = tsr_tile_load(b, of->dtype, g->dlogits, at, lanes, there);
-    y = tsr_attention_drop(of, kept, y);
-    y = tsr_tile_2(b, "arith.mulf", x, tsr_tile_2(b, "arith.subf", y, total));
-    y = tsr_tile_2(b, "arith.mulf", y, tsr_tile_float(b, mlirValueGetType(y), of->scale));
-    tsr_tile_store(b, of->dtype, tsr_attention_drop(of, kept, x), g->chances, at, tsr_tile_null);
-    tsr_tile_store(b, of->dtype, y, g->dlogits, at, tsr_tile_null);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, tsr_tile_index(b, 0), tsr_attention_grad_row_end(grad, limit), lanes) {
+        MlirValue at = tsr_tile_add(b, tsr_tile_mul(b, row, grad->score_stride), loop.index);
+        MlirValue there = tsr_attention_present(of, grad->key_count, loop.index, lanes);
+        MlirValue x = tsr_tile_load(b, of->dtype, g->chances, at, lanes, there);
+        x = tsr_attention_mask(of, x, row, loop.index, limit, lanes);
+        x = tsr_tile_1(b, "math.exp", tsr_tile_2(b, "arith.subf", x, shift));
+        MlirValue kept = tsr_attention_kept(of, row, loop.index, lanes);
+        MlirValue y = tsr_tile_load(b, of->dtype, g->dlogits, at, lanes, there);
+        y = tsr_attention_drop(of, kept, y);
+        y = tsr_tile_2(b, "arith.mulf", x, tsr_tile_2(b, "arith.subf", y, total));
+        y = tsr_tile_2(b, "arith.mulf", y, tsr_tile_float(b, mlirValueGetType(y), of->scale));
+        tsr_tile_store(b, of->dtype, tsr_attention_drop(of, kept, x), g->chances, at,
+                       tsr_tile_null);
+        tsr_tile_store(b, of->dtype, y, g->dlogits, at, tsr_tile_null);
+    }
 }
 
 static void add_queries(tsr_attention_grad *grad) {
@@ -143,12 +142,10 @@ static void add_queries(tsr_attention_grad *grad) {
                               g->chances);
     tsr_attention_grad_scores(grad, grad->dresult, grad->o_at, of->e, g->value_panels,
                               grad->value_depth, g->dlogits);
-    tsr_tile_loop rows;
-    tsr_tile_loop_begin(b, &rows,
-                        tsr_attention_first_row(of, tsr_tile_index(b, 0), grad->query_unit),
-                        grad->query_count, 1, 0, NULL);
-    emit_row(g, rows.index);
-    tsr_tile_loop_end(b, &rows, NULL);
+    TSR_TILE_FOR(b, rows, tsr_attention_first_row(of, tsr_tile_index(b, 0), grad->query_unit),
+                 grad->query_count, 1) {
+        emit_row(g, rows.index);
+    }
     add_over_queries(grad, &grad->values, g->chances, grad->dresult, grad->o_at, of->e, grad->dv,
                      grad->v_at);
     add_over_queries(grad, &grad->keys, g->dlogits, of->q, grad->q_at, of->d, grad->dk, grad->k_at);

@@ -30,8 +30,6 @@ typedef struct gradient {
     MlirValue dk_sums, dv_sums;
 } gradient;
 
-static int64_t round_up(int64_t x, int64_t unit) { return (x + unit - 1) / unit * unit; }
-
 static uint32_t lanes_of(const tsr_attention_grad *grad) {
     return grad->of.group->b.target->vector_bytes / (uint32_t)tsr_dtype_size(grad->of.dtype);
 }
@@ -39,16 +37,16 @@ static uint32_t lanes_of(const tsr_attention_grad *grad) {
 /* ---- local buffers --------------------------------------------------------------------------- */
 
 static int64_t key_columns(const tsr_attention_grad *grad) {
-    return round_up(grad->of.d, grad->keys.width);
+    return tsr_round_up(grad->of.d, grad->keys.width);
 }
 
 static int64_t value_columns(const tsr_attention_grad *grad) {
-    return round_up(grad->of.e, grad->values.width);
+    return tsr_round_up(grad->of.e, grad->values.width);
 }
 
 static int64_t stack_bytes(const tsr_attention_grad *grad) {
-    int64_t keys = round_up(grad->block_keys, TSR_DOT_PAIR);
-    int64_t queries = round_up(grad->block_queries, TSR_DOT_PAIR);
+    int64_t keys = tsr_round_up(grad->block_keys, TSR_DOT_PAIR);
+    int64_t queries = tsr_round_up(grad->block_queries, TSR_DOT_PAIR);
     int64_t columns = key_columns(grad) + value_columns(grad);
     int64_t narrow = tsr_attention_grad_panel_elements(grad, grad->key_depth + grad->value_depth) +
                      keys * key_columns(grad) + queries * (columns + 3 * grad->score_stride);
@@ -61,8 +59,8 @@ static void make_locals(tsr_attention_grad *grad) {
     tsr_tile_builder *b = &grad->of.group->b;
     MlirType wide = tsr_tile_storage_type(b, grad->of.dtype);
     MlirType narrow = tsr_tile_storage_type(b, grad->of.storage);
-    int64_t keys = round_up(grad->block_keys, TSR_DOT_PAIR);
-    int64_t queries = round_up(grad->block_queries, TSR_DOT_PAIR);
+    int64_t keys = tsr_round_up(grad->block_keys, TSR_DOT_PAIR);
+    int64_t queries = tsr_round_up(grad->block_queries, TSR_DOT_PAIR);
     int64_t scores = queries * grad->score_stride;
     int64_t key_panels = tsr_attention_grad_panel_elements(grad, grad->key_depth);
     int64_t value_panels = tsr_attention_grad_panel_elements(grad, grad->value_depth);
@@ -107,8 +105,8 @@ static void add_over_queries(tsr_attention_grad *g, const tsr_attention_side *ti
                                     .a_row = TSR_DOT_PAIR,
                                     .a_step = g->score_stride * TSR_DOT_PAIR,
                                     .b_step = tiles->width * TSR_DOT_PAIR,
-                                    .b_column = round_up(g->block_queries, TSR_DOT_PAIR),
-                                    .to_row = round_up(size, tiles->width),
+                                    .b_column = tsr_round_up(g->block_queries, TSR_DOT_PAIR),
+                                    .to_row = tsr_round_up(size, tiles->width),
                                     .columns = tsr_tile_index(b, size),
                                     .rows = g->key_count,
                                     .rows_all = g->of.keys,
@@ -131,7 +129,7 @@ static void add_over_keys(gradient *g) {
                                        .a_row = grad->score_stride,
                                        .a_step = TSR_DOT_PAIR,
                                        .b_step = grad->keys.width * TSR_DOT_PAIR,
-                                       .b_column = round_up(grad->block_keys, TSR_DOT_PAIR),
+                                       .b_column = tsr_round_up(grad->block_keys, TSR_DOT_PAIR),
                                        .to_row = grad->of.d,
                                        .columns = tsr_tile_index(b, grad->of.d),
                                        .columns_of = grad->of.d,
@@ -153,7 +151,7 @@ static void pack_rows(tsr_attention_grad *g, const tsr_attention_side *s, MlirVa
                                  .odd = odd,
                                  .lanes = s->lanes,
                                  .vectors = s->vectors,
-                                 .panel = round_up(block, TSR_DOT_PAIR) * s->width};
+                                 .panel = tsr_round_up(block, TSR_DOT_PAIR) * s->width};
     tsr_attention_pack_pairs(&g->of, &pairs);
 }
 
@@ -222,19 +220,18 @@ static void emit_two_rows(gradient *g, MlirValue row) {
     MlirValue p[TSR_DOT_PAIR], c[TSR_DOT_PAIR];
     for (int i = 0; i < TSR_DOT_PAIR; i++)
         begin_row(g, tsr_tile_offset(b, row, i), i > 0, &rows[i]);
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0),
-                        tsr_attention_grad_row_end(grad, rows[1].limit), lanes, 0, NULL);
-    for (int i = 0; i < TSR_DOT_PAIR; i++) soften(g, &rows[i], loop.index, lanes, &p[i], &c[i]);
-    MlirValue first = tsr_tile_add(b, tsr_tile_mul(b, row, grad->score_stride), loop.index);
-    MlirValue pair = tsr_tile_add(b, tsr_tile_mul(b, row, grad->score_stride),
-                                  tsr_tile_mul(b, loop.index, TSR_DOT_PAIR));
-    tsr_dot_store_pairs(b, p, lanes, g->chances, pair);
-    tsr_dot_store_pairs(b, c, lanes, g->dlogits, pair);
-    for (int i = 0; i < TSR_DOT_PAIR; i++)
-        tsr_tile_store(b, of->storage, tsr_dot_round(b, c[i]), g->dlogit_rows,
-                       tsr_tile_offset(b, first, i * grad->score_stride), tsr_tile_null);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, tsr_tile_index(b, 0), tsr_attention_grad_row_end(grad, rows[1].limit),
+                 lanes) {
+        for (int i = 0; i < TSR_DOT_PAIR; i++) soften(g, &rows[i], loop.index, lanes, &p[i], &c[i]);
+        MlirValue first = tsr_tile_add(b, tsr_tile_mul(b, row, grad->score_stride), loop.index);
+        MlirValue pair = tsr_tile_add(b, tsr_tile_mul(b, row, grad->score_stride),
+                                      tsr_tile_mul(b, loop.index, TSR_DOT_PAIR));
+        tsr_dot_store_pairs(b, p, lanes, g->chances, pair);
+        tsr_dot_store_pairs(b, c, lanes, g->dlogits, pair);
+        for (int i = 0; i < TSR_DOT_PAIR; i++)
+            tsr_tile_store(b, of->storage, tsr_dot_round(b, c[i]), g->dlogit_rows,
+                           tsr_tile_offset(b, first, i * grad->score_stride), tsr_tile_null);
+    }
 }
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
@@ -263,12 +260,10 @@ static void add_queries(tsr_attention_grad *grad) {
                               g->scores_at);
     tsr_attention_grad_scores(grad, grad->dresult, grad->o_at, of->e, g->value_panels,
                               grad->value_depth, g->dscores);
-    tsr_tile_loop rows;
-    tsr_tile_loop_begin(b, &rows,
-                        tsr_attention_first_row(of, tsr_tile_index(b, 0), grad->query_unit),
-                        grad->query_count, TSR_DOT_PAIR, 0, NULL);
-    emit_two_rows(g, rows.index);
-    tsr_tile_loop_end(b, &rows, NULL);
+    TSR_TILE_FOR(b, rows, tsr_attention_first_row(of, tsr_tile_index(b, 0), grad->query_unit),
+                 grad->query_count, TSR_DOT_PAIR) {
+        emit_two_rows(g, rows.index);
+    }
     pack_rows(grad, &grad->keys, of->q, grad->q_at, of->d, grad->query_count, odd,
               grad->block_queries, g->query_pairs);
     pack_rows(grad, &grad->values, grad->dresult, grad->o_at, of->e, grad->query_count, odd,
@@ -285,17 +280,16 @@ static void round_sums(gradient *g, MlirValue sums, int64_t stride, int64_t size
     tsr_attention *of = &grad->of;
     tsr_tile_builder *b = &of->group->b;
     uint32_t lanes = lanes_of(grad);
-    tsr_tile_loop rows, columns;
-    tsr_tile_loop_begin(b, &rows, tsr_tile_index(b, 0), grad->key_count, 1, 0, NULL);
-    tsr_tile_loop_begin(b, &columns, tsr_tile_index(b, 0), tsr_tile_index(b, size), lanes, 0, NULL);
-    MlirValue at = tsr_tile_add(b, tsr_tile_mul(b, rows.index, stride), columns.index);
-    MlirValue x = tsr_tile_load(b, of->dtype, sums, at, lanes, tsr_tile_null);
-    MlirValue left = tsr_tile_sub(b, tsr_tile_index(b, size), columns.index);
-    at = tsr_tile_add(b, tsr_tile_mul(b, rows.index, size), columns.index);
-    tsr_tile_store(b, of->storage, tsr_dot_round(b, x), to, tsr_tile_add(b, to_at, at),
-                   size % lanes ? tsr_tile_mask(b, left, lanes) : tsr_tile_null);
-    tsr_tile_loop_end(b, &columns, NULL);
-    tsr_tile_loop_end(b, &rows, NULL);
+    TSR_TILE_FOR(b, rows, tsr_tile_index(b, 0), grad->key_count, 1) {
+        TSR_TILE_FOR(b, columns, tsr_tile_index(b, 0), tsr_tile_index(b, size), lanes) {
+            MlirValue at = tsr_tile_add(b, tsr_tile_mul(b, rows.index, stride), columns.index);
+            MlirValue x = tsr_tile_load(b, of->dtype, sums, at, lanes, tsr_tile_null);
+            MlirValue left = tsr_tile_sub(b, tsr_tile_index(b, size), columns.index);
+            at = tsr_tile_add(b, tsr_tile_mul(b, rows.index, size), columns.index);
+            tsr_tile_store(b, of->storage, tsr_dot_round(b, x), to, tsr_tile_add(b, to_at, at),
+                           size % lanes ? tsr_tile_mask(b, left, lanes) : tsr_tile_null);
+        }
+    }
 }
 
 static void end_keys(tsr_attention_grad *grad) {

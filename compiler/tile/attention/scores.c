@@ -125,18 +125,16 @@ static void multiply_seen(const tsr_attention *a, const tsr_gemm_tile *tile,
     uint32_t size = (uint32_t)tile->rows * tile->vectors;
     size_t bytes = size * sizeof *next;
     tsr_tile_icmp sees = steps->edge == TSR_EDGE_END ? TSR_ICMP_SLT : TSR_ICMP_SGE;
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, begin, end, 1, size, accumulators);
-    memcpy(next, loop.carried, bytes);
-    multiply_all(a, tile, 1, loop.index, tsr_tile_offset(b, loop.index, 1), next);
-    for (int64_t i = 0; i < tile->rows; i++) {
-        MlirValue at = tsr_tile_offset(b, steps->first, i);
-        MlirValue seen = tsr_tile_icompare(b, sees, loop.index, at);
-        for (size_t v = (size_t)i * tile->vectors; v < (size_t)(i + 1) * tile->vectors; v++)
-            next[v] = tsr_tile_select(b, seen, next[v], loop.carried[v]);
+    TSR_TILE_FOR_CARRIED(b, loop, begin, end, 1, size, accumulators) {
+        memcpy(next, accumulators, bytes);
+        multiply_all(a, tile, 1, loop.index, tsr_tile_offset(b, loop.index, 1), next);
+        for (int64_t i = 0; i < tile->rows; i++) {
+            MlirValue at = tsr_tile_offset(b, steps->first, i);
+            MlirValue seen = tsr_tile_icompare(b, sees, loop.index, at);
+            for (size_t v = (size_t)i * tile->vectors; v < (size_t)(i + 1) * tile->vectors; v++)
+                accumulators[v] = tsr_tile_select(b, seen, next[v], accumulators[v]);
+        }
     }
-    tsr_tile_loop_end(b, &loop, next);
-    memcpy(accumulators, loop.carried, bytes);
 }
 
 void tsr_attention_multiply(const tsr_attention *a, const tsr_gemm_tile *tile,
@@ -194,7 +192,7 @@ static void score_tile(const tsr_attention *a, const tsr_attention_scores *p, Ml
                           .b_at = tsr_tile_mul(b, column, p->depth),
                           .b_step = p->side->width * p->unit,
                           .odd = p->size % p->unit};
-    MlirValue count = tsr_tile_index(b, (p->size + p->unit - 1) / p->unit);
+    MlirValue count = tsr_tile_index(b, tsr_divide_up(p->size, p->unit));
     for (uint32_t i = 0; i < size; i++) tile[i] = zero;
     (p->unit > 1 ? tsr_dot_multiply : tsr_gemm_multiply)(b, &gemm, count, tile);
     MlirValue to = tsr_tile_add(b, tsr_tile_mul(b, row, p->stride), column);
@@ -214,11 +212,10 @@ static void score_tiles(const tsr_attention *a, const tsr_attention_scores *p, M
         MlirValue from = tsr_tile_offset(b, column, (v - 1) * s->lanes), to = end;
         if (v < vectors)
             to = tsr_attention_first_row(a, tsr_tile_offset(b, from, s->lanes), s->rows);
-        tsr_tile_loop loop;
-        tsr_tile_loop_begin(b, &loop, tsr_attention_first_row(a, from, s->rows),
-                            tsr_tile_min(b, to, end), s->rows, 0, NULL);
-        score_tile(a, p, column, loop.index, s->rows, v);
-        tsr_tile_loop_end(b, &loop, NULL);
+        TSR_TILE_FOR(b, loop, tsr_attention_first_row(a, from, s->rows), tsr_tile_min(b, to, end),
+                     s->rows) {
+            score_tile(a, p, column, loop.index, s->rows, v);
+        }
     }
 }
 
@@ -230,15 +227,14 @@ static void score_panels(const tsr_attention *a, const tsr_attention_scores *p, 
     const tsr_attention_side *s = p->side;
     int64_t edge = a->queries % s->rows; /* rows of the last block after whole tiles */
     MlirValue whole = tsr_tile_sub(b, p->rows, tsr_tile_rem(b, p->rows, s->rows));
-    tsr_tile_loop panels, rest;
-    tsr_tile_loop_begin(b, &panels, low, high, s->width, 0, NULL);
-    score_tiles(a, p, panels.index, whole, vectors);
-    if (edge) {
-        tsr_tile_loop_begin(b, &rest, whole, p->rows, edge, 0, NULL);
-        score_tile(a, p, panels.index, rest.index, edge, vectors);
-        tsr_tile_loop_end(b, &rest, NULL);
+    TSR_TILE_FOR(b, panels, low, high, s->width) {
+        score_tiles(a, p, panels.index, whole, vectors);
+        if (edge) {
+            TSR_TILE_FOR(b, rest, whole, p->rows, edge) {
+                score_tile(a, p, panels.index, rest.index, edge, vectors);
+            }
+        }
     }
-    tsr_tile_loop_end(b, &panels, NULL);
 }
 
 void tsr_attention_multiply_scores(const tsr_attention *a, const tsr_attention_scores *p) {
@@ -319,7 +315,7 @@ void tsr_attention_begin_samples(tsr_attention *a) {
  * query and one of the keys. */
 static MlirValue place_of_query(const tsr_attention *a, MlirValue query) {
     tsr_tile_builder *b = &a->group->b;
-    int64_t tiles = (a->keys + TSR_SAMPLES_TILE - 1) / TSR_SAMPLES_TILE;
+    int64_t tiles = tsr_divide_up(a->keys, TSR_SAMPLES_TILE);
     MlirValue tile =
         tsr_tile_mul(b, tsr_tile_div(b, query, TSR_SAMPLES_TILE), tiles * TSR_SAMPLES_TILE_NUMBERS);
     MlirValue half = tsr_tile_div(b, tsr_tile_rem(b, query, TSR_SAMPLES_TILE), 8);
@@ -453,27 +449,26 @@ void tsr_attention_pack_panels(const tsr_attention *a, const tsr_attention_panel
                           .to = p->to,
                           .from_step = p->size,
                           .to_step = s->width * p->unit,
-                          .count = tsr_tile_index(b, (p->size + p->unit - 1) / p->unit)};
+                          .count = tsr_tile_index(b, tsr_divide_up(p->size, p->unit))};
     /* Whole panels of the matrix; then its last panel, which is narrower. */
     int64_t edge = ((a->keys - 1) % p->block_keys + 1) % s->width;
     MlirValue there = tsr_tile_sub(b, tsr_tile_index(b, a->keys), a->key);
     MlirValue whole = tsr_tile_mul(b, tsr_tile_div(b, there, s->width), s->width);
     for (int part = 0; part < (a->keys && edge ? 2 : 1); part++) {
-        tsr_tile_loop loop;
-        tsr_tile_loop_begin(b, &loop, part ? whole : tsr_tile_index(b, 0),
-                            part ? p->columns : tsr_tile_min(b, whole, p->columns), s->width, 0,
-                            NULL);
-        bool narrow = part && !b->target->warp_lanes;
-        pack.vectors = narrow ? (uint32_t)((edge + s->lanes - 1) / s->lanes) : s->vectors;
-        pack.columns = tsr_tile_null;
-        if (part && (!narrow || edge % s->lanes)) pack.columns = tsr_tile_sub(b, there, loop.index);
-        pack.from_at = tsr_tile_add(b, p->from_at, tsr_tile_mul(b, loop.index, p->size));
-        pack.to_at = tsr_tile_mul(b, loop.index, p->depth);
-        if (p->unit > 1)
-            tsr_dot_pack_columns(b, &pack, odd);
-        else
-            tsr_gemm_pack_columns(b, &pack);
-        tsr_tile_loop_end(b, &loop, NULL);
+        TSR_TILE_FOR(b, loop, part ? whole : tsr_tile_index(b, 0),
+                     part ? p->columns : tsr_tile_min(b, whole, p->columns), s->width) {
+            bool narrow = part && !b->target->warp_lanes;
+            pack.vectors = narrow ? (uint32_t)tsr_divide_up(edge, s->lanes) : s->vectors;
+            pack.columns = tsr_tile_null;
+            if (part && (!narrow || edge % s->lanes))
+                pack.columns = tsr_tile_sub(b, there, loop.index);
+            pack.from_at = tsr_tile_add(b, p->from_at, tsr_tile_mul(b, loop.index, p->size));
+            pack.to_at = tsr_tile_mul(b, loop.index, p->depth);
+            if (p->unit > 1)
+                tsr_dot_pack_columns(b, &pack, odd);
+            else
+                tsr_gemm_pack_columns(b, &pack);
+        }
     }
 }
 
@@ -481,29 +476,30 @@ void tsr_attention_pack_pairs(const tsr_attention *a, const tsr_attention_pairs 
     tsr_tile_builder *b = &a->group->b;
     int64_t width = (int64_t)p->lanes * p->vectors, step = width * TSR_DOT_PAIR;
     MlirValue whole = tsr_tile_min(b, p->count, tsr_tile_div(b, p->rows, TSR_DOT_PAIR));
-    tsr_tile_loop loop, last;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, p->size), width, 0, NULL);
-    tsr_gemm_pack pack = {.from_dtype = a->storage,
-                          .to_dtype = a->storage,
-                          .lanes = p->lanes,
-                          .vectors = p->vectors,
-                          .from = p->from,
-                          .to = p->to,
-                          .from_at = tsr_tile_add(b, p->from_at, loop.index),
-                          .to_at = tsr_tile_mul(b, tsr_tile_div(b, loop.index, width), p->panel),
-                          .from_step = p->size,
-                          .to_step = step,
-                          .count = whole};
-    if (p->size % width) pack.columns = tsr_tile_sub(b, tsr_tile_index(b, p->size), loop.index);
-    tsr_dot_pack_rows(b, &pack, false);
-    if (p->odd) { /* at most one pair */
-        tsr_tile_loop_begin(b, &last, whole, p->count, 1, 0, NULL);
-        MlirValue row = tsr_tile_mul(b, last.index, TSR_DOT_PAIR * p->size);
-        pack.from_at = tsr_tile_add(b, pack.from_at, row);
-        pack.to_at = tsr_tile_add(b, pack.to_at, tsr_tile_mul(b, last.index, step));
-        pack.count = tsr_tile_index(b, 1);
-        tsr_dot_pack_rows(b, &pack, true);
-        tsr_tile_loop_end(b, &last, NULL);
+    tsr_tile_loop last;
+    TSR_TILE_FOR(b, loop, tsr_tile_index(b, 0), tsr_tile_index(b, p->size), width) {
+        tsr_gemm_pack pack = {.from_dtype = a->storage,
+                              .to_dtype = a->storage,
+                              .lanes = p->lanes,
+                              .vectors = p->vectors,
+                              .from = p->from,
+                              .to = p->to,
+                              .from_at = tsr_tile_add(b, p->from_at, loop.index),
+                              .to_at =
+                                  tsr_tile_mul(b, tsr_tile_div(b, loop.index, width), p->panel),
+                              .from_step = p->size,
+                              .to_step = step,
+                              .count = whole};
+        if (p->size % width) pack.columns = tsr_tile_sub(b, tsr_tile_index(b, p->size), loop.index);
+        tsr_dot_pack_rows(b, &pack, false);
+        if (p->odd) { /* at most one pair */
+            tsr_tile_loop_begin(b, &last, whole, p->count, 1, 0, NULL);
+            MlirValue row = tsr_tile_mul(b, last.index, TSR_DOT_PAIR * p->size);
+            pack.from_at = tsr_tile_add(b, pack.from_at, row);
+            pack.to_at = tsr_tile_add(b, pack.to_at, tsr_tile_mul(b, last.index, step));
+            pack.count = tsr_tile_index(b, 1);
+            tsr_dot_pack_rows(b, &pack, true);
+            tsr_tile_loop_end(b, &last, NULL);
+        }
     }
-    tsr_tile_loop_end(b, &loop, NULL);
 }

@@ -25,18 +25,17 @@ static tsr_result lower_cast(tsr_tile_group *step, const void *plan) {
     uint64_t count = 1;
     (void)plan;
     for (uint32_t d = 0; d < step->types[0].shape.rank; d++) count *= step->types[0].shape.dims[d];
-    int64_t all = (int64_t)count, programs = (all + CHUNK - 1) / CHUNK;
+    int64_t all = (int64_t)count, programs = tsr_divide_up(all, CHUNK);
     step->grid = programs ? programs : 1;
     MlirValue begin = tsr_tile_mul(b, tsr_tile_program_id(b), CHUNK);
     MlirValue left = tsr_tile_sub(b, tsr_tile_index(b, all), begin), mask = tsr_tile_null;
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0),
-                        tsr_tile_min(b, left, tsr_tile_index(b, CHUNK)), lanes, 0, NULL);
-    MlirValue at = tsr_tile_add(b, begin, loop.index);
-    if (all % lanes) mask = tsr_tile_mask(b, tsr_tile_sub(b, left, loop.index), lanes);
-    tsr_tile_store(b, to, tsr_tile_load(b, from, step->buffers[0], at, lanes, mask),
-                   step->buffers[1], at, mask);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, tsr_tile_index(b, 0), tsr_tile_min(b, left, tsr_tile_index(b, CHUNK)),
+                 lanes) {
+        MlirValue at = tsr_tile_add(b, begin, loop.index);
+        if (all % lanes) mask = tsr_tile_mask(b, tsr_tile_sub(b, left, loop.index), lanes);
+        tsr_tile_store(b, to, tsr_tile_load(b, from, step->buffers[0], at, lanes, mask),
+                       step->buffers[1], at, mask);
+    }
     if (step->has_dot) tsr_dot_round_all(b, b->at.block);
     return TSR_SUCCESS;
 }

@@ -26,8 +26,6 @@ typedef struct depthwise {
     MlirValue image, tap[2]; /* gradient of the filter: the current image and tap */
 } depthwise;
 
-static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
-
 static MlirValue largest(tsr_tile_builder *b, MlirValue x, MlirValue y) {
     return tsr_tile_2(b, "arith.maxsi", x, y);
 }
@@ -161,30 +159,29 @@ static void multiply_taps(const run *r, const MlirValue low[2], const MlirValue 
     tsr_tile_builder *b = &d->conv->group->b;
     const tsr_conv *conv = d->conv;
     MlirValue a = r->forward ? conv->a : conv->b, filter = r->forward ? conv->b : conv->a;
-    MlirValue sums[POSITIONS * VECTORS], taps[VECTORS];
+    MlirValue taps[VECTORS];
     uint32_t count = r->positions * d->vectors;
-    tsr_tile_loop rows, columns;
-    for (uint32_t i = 0; i < r->positions; i++) clear(d, sums + i * d->vectors);
-    tsr_tile_loop_begin(b, &rows, low[0], high[0], 1, count, sums);
-    tsr_tile_loop_begin(b, &columns, low[1], high[1], 1, count, rows.carried);
-    MlirValue a_at = pixel(d, r->image, d->walks[0].a_positions, d->walks[1].a_positions,
-                           coordinate_of(d, 0, p, rows.index, false),
-                           coordinate_of(d, 1, p, columns.index, false));
-    MlirValue tap = tap_at(d, coordinate_of(d, 0, p, rows.index, true),
-                           coordinate_of(d, 1, p, columns.index, true));
-    for (uint32_t v = 0; v < d->vectors; v++)
-        taps[v] = tsr_tile_load(b, conv->dtype, filter, tsr_tile_offset(b, tap, v * d->lanes),
-                                d->lanes, d->masks[v]);
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t v = i % d->vectors, position = i / d->vectors;
-        int64_t apart = position * d->walks[1].stride * conv->channels + v * d->lanes;
-        MlirValue x = tsr_tile_load(b, conv->dtype, a, tsr_tile_offset(b, a_at, apart), d->lanes,
-                                    d->masks[v]);
-        sums[i] = tsr_tile_3(b, "math.fma", x, taps[v], columns.carried[i]);
+    for (uint32_t i = 0; i < r->positions; i++) clear(d, out_sums + i * d->vectors);
+    TSR_TILE_FOR_CARRIED(b, rows, low[0], high[0], 1, count, out_sums) {
+        TSR_TILE_FOR_CARRIED(b, columns, low[1], high[1], 1, count, out_sums) {
+            MlirValue a_at = pixel(d, r->image, d->walks[0].a_positions, d->walks[1].a_positions,
+                                   coordinate_of(d, 0, p, rows.index, false),
+                                   coordinate_of(d, 1, p, columns.index, false));
+            MlirValue tap = tap_at(d, coordinate_of(d, 0, p, rows.index, true),
+                                   coordinate_of(d, 1, p, columns.index, true));
+            for (uint32_t v = 0; v < d->vectors; v++)
+                taps[v] =
+                    tsr_tile_load(b, conv->dtype, filter, tsr_tile_offset(b, tap, v * d->lanes),
+                                  d->lanes, d->masks[v]);
+            for (uint32_t i = 0; i < count; i++) {
+                uint32_t v = i % d->vectors, position = i / d->vectors;
+                int64_t apart = position * d->walks[1].stride * conv->channels + v * d->lanes;
+                MlirValue x = tsr_tile_load(b, conv->dtype, a, tsr_tile_offset(b, a_at, apart),
+                                            d->lanes, d->masks[v]);
+                out_sums[i] = tsr_tile_3(b, "math.fma", x, taps[v], out_sums[i]);
+            }
+        }
     }
-    tsr_tile_loop_end(b, &columns, sums);
-    tsr_tile_loop_end(b, &rows, columns.carried);
-    memcpy(out_sums, rows.carried, count * sizeof *out_sums);
 }
 
 static void visit_taps(void *user, const tsr_conv_block *block) {
@@ -225,27 +222,24 @@ static void emit_tile(run *r) {
 static void emit_run(depthwise *d, tsr_conv_kind kind, MlirValue image, point *p, int64_t first,
                      int64_t end, uint32_t positions) {
     tsr_tile_builder *b = &d->conv->group->b;
-    int64_t parts = divide_up(d->conv->channels, (int64_t)d->lanes * d->vectors);
-    tsr_tile_loop over_positions, over_channels;
+    int64_t parts = tsr_divide_up(d->conv->channels, (int64_t)d->lanes * d->vectors);
     if (first >= end) return;
-    tsr_tile_loop_begin(b, &over_positions, tsr_tile_index(b, first), tsr_tile_index(b, end),
-                        positions, 0, NULL);
-    enter_axis(d, 1, over_positions.index, p);
-    if (positions > 1) {
-        p->low[1] = tsr_tile_index(b, 0);
-        p->high[1] = tsr_tile_index(b, d->walks[1].taps);
+    TSR_TILE_FOR(b, over_positions, tsr_tile_index(b, first), tsr_tile_index(b, end), positions) {
+        enter_axis(d, 1, over_positions.index, p);
+        if (positions > 1) {
+            p->low[1] = tsr_tile_index(b, 0);
+            p->high[1] = tsr_tile_index(b, d->walks[1].taps);
+        }
+        TSR_TILE_FOR(b, over_channels, tsr_tile_index(b, 0), tsr_tile_index(b, parts), 1) {
+            enter_channels(d, over_channels.index);
+            run r = {.d = d,
+                     .forward = kind == TSR_CONV_FORWARD,
+                     .image = image,
+                     .at = p,
+                     .positions = positions};
+            emit_tile(&r);
+        }
     }
-    tsr_tile_loop_begin(b, &over_channels, tsr_tile_index(b, 0), tsr_tile_index(b, parts), 1, 0,
-                        NULL);
-    enter_channels(d, over_channels.index);
-    run r = {.d = d,
-             .forward = kind == TSR_CONV_FORWARD,
-             .image = image,
-             .at = p,
-             .positions = positions};
-    emit_tile(&r);
-    tsr_tile_loop_end(b, &over_channels, NULL);
-    tsr_tile_loop_end(b, &over_positions, NULL);
 }
 
 /* Finds the positions of a line whose taps are all inside the image. Finds no position if there are
@@ -253,7 +247,7 @@ static void emit_run(depthwise *d, tsr_conv_kind kind, MlirValue image, point *p
 static void find_inside(const tsr_conv_walk *walk, int64_t *out_first, int64_t *out_end) {
     int64_t first = walk->first[0],
             last = walk->a_positions - 1 - (walk->taps - 1) * walk->step - first;
-    *out_first = first < 0 ? divide_up(-first, walk->stride) : 0;
+    *out_first = first < 0 ? tsr_divide_up(-first, walk->stride) : 0;
     *out_end = last < 0 ? 0 : last / walk->stride + 1;
     if (*out_end > walk->positions) *out_end = walk->positions;
     if (walk->phases == 1 && *out_first < *out_end) return;
@@ -270,7 +264,7 @@ static tsr_result emit_positions(depthwise *d, tsr_conv_kind kind) {
     int64_t lines = conv->images * d->walks[0].positions,
             line = d->walks[1].positions * conv->channels;
     int64_t lines_each = line < PROGRAM_ELEMENTS ? PROGRAM_ELEMENTS / line : 1;
-    conv->group->grid = divide_up(lines, lines_each);
+    conv->group->grid = tsr_divide_up(lines, lines_each);
     MlirValue pid = conv->group->grid > 1 ? tsr_tile_program_id(b) : tsr_tile_index(b, 0);
     MlirValue first = tsr_tile_mul(b, pid, lines_each);
     MlirValue end =
@@ -278,15 +272,14 @@ static tsr_result emit_positions(depthwise *d, tsr_conv_kind kind) {
     int64_t inside = 0, outside = 0;
     find_inside(&d->walks[1], &inside, &outside);
     outside = inside + (outside - inside) / POSITIONS * POSITIONS;
-    tsr_tile_loop over_lines;
     point p = {0};
-    tsr_tile_loop_begin(b, &over_lines, first, end, 1, 0, NULL);
-    MlirValue image = tsr_tile_div(b, over_lines.index, d->walks[0].positions);
-    enter_axis(d, 0, tsr_tile_rem(b, over_lines.index, d->walks[0].positions), &p);
-    emit_run(d, kind, image, &p, 0, inside, 1);
-    emit_run(d, kind, image, &p, inside, outside, POSITIONS);
-    emit_run(d, kind, image, &p, outside, d->walks[1].positions, 1);
-    tsr_tile_loop_end(b, &over_lines, NULL);
+    TSR_TILE_FOR(b, over_lines, first, end, 1) {
+        MlirValue image = tsr_tile_div(b, over_lines.index, d->walks[0].positions);
+        enter_axis(d, 0, tsr_tile_rem(b, over_lines.index, d->walks[0].positions), &p);
+        emit_run(d, kind, image, &p, 0, inside, 1);
+        emit_run(d, kind, image, &p, inside, outside, POSITIONS);
+        emit_run(d, kind, image, &p, outside, d->walks[1].positions, 1);
+    }
     return TSR_SUCCESS;
 }
 
@@ -305,33 +298,27 @@ static void add_windows(depthwise *d, const MlirValue low[2], const MlirValue hi
                         MlirValue *sums) {
     tsr_tile_builder *b = &d->conv->group->b;
     const tsr_conv_axis *y = &d->conv->axes[0], *x = &d->conv->axes[1];
-    tsr_tile_loop rows, columns;
-    tsr_tile_loop_begin(b, &rows, low[0], high[0], 1, d->vectors, sums);
-    tsr_tile_loop_begin(b, &columns, low[1], high[1], 1, d->vectors, rows.carried);
-    memcpy(sums, columns.carried, d->vectors * sizeof *sums);
-    MlirValue a_at =
-        pixel(d, d->image, y->image, x->image, position_of(d, 0, rows.index, d->tap[0]),
-              position_of(d, 1, columns.index, d->tap[1]));
-    MlirValue b_at = pixel(d, d->image, y->result, x->result, rows.index, columns.index);
-    step(d, d->conv->a, a_at, d->conv->b, b_at, sums);
-    tsr_tile_loop_end(b, &columns, sums);
-    tsr_tile_loop_end(b, &rows, columns.carried);
-    memcpy(sums, rows.carried, d->vectors * sizeof *sums);
+    TSR_TILE_FOR_CARRIED(b, rows, low[0], high[0], 1, d->vectors, sums) {
+        TSR_TILE_FOR_CARRIED(b, columns, low[1], high[1], 1, d->vectors, sums) {
+            MlirValue a_at =
+                pixel(d, d->image, y->image, x->image, position_of(d, 0, rows.index, d->tap[0]),
+                      position_of(d, 1, columns.index, d->tap[1]));
+            MlirValue b_at = pixel(d, d->image, y->result, x->result, rows.index, columns.index);
+            step(d, d->conv->a, a_at, d->conv->b, b_at, sums);
+        }
+    }
 }
 
 /* Computes one chain over all images. */
 static void sum_windows(depthwise *d, const MlirValue low[2], const MlirValue high[2],
                         MlirValue *sums) {
     tsr_tile_builder *b = &d->conv->group->b;
-    tsr_tile_loop images;
     clear(d, sums);
-    tsr_tile_loop_begin(b, &images, tsr_tile_index(b, 0), tsr_tile_index(b, d->conv->images), 1,
-                        d->vectors, sums);
-    d->image = images.index;
-    memcpy(sums, images.carried, d->vectors * sizeof *sums);
-    add_windows(d, low, high, sums);
-    tsr_tile_loop_end(b, &images, sums);
-    memcpy(sums, images.carried, d->vectors * sizeof *sums);
+    TSR_TILE_FOR_CARRIED(b, images, tsr_tile_index(b, 0), tsr_tile_index(b, d->conv->images), 1,
+                         d->vectors, sums) {
+        d->image = images.index;
+        add_windows(d, low, high, sums);
+    }
 }
 
 static void visit_windows(void *user, const tsr_conv_block *block) {
@@ -354,14 +341,12 @@ static void sum_blocks(depthwise *d, const MlirValue low[2], const MlirValue hig
     int64_t offsets[VECTORS];
     tsr_product_sums before = block_sums(d, d->conv->images);
     tsr_product_offsets where = block_offsets(d, d->vectors, offsets);
-    tsr_tile_loop images;
     tsr_product_clear(b, &before, &where);
-    tsr_tile_loop_begin(b, &images, tsr_tile_index(b, 0), tsr_tile_index(b, d->conv->images), 1, 0,
-                        NULL);
-    d->image = images.index;
-    MlirValue first = tsr_tile_mul(b, images.index, d->blocks.count);
-    tsr_conv_blocks_walk(b, &d->blocks, low, high, first, visit_windows, d);
-    tsr_tile_loop_end(b, &images, NULL);
+    TSR_TILE_FOR(b, images, tsr_tile_index(b, 0), tsr_tile_index(b, d->conv->images), 1) {
+        d->image = images.index;
+        MlirValue first = tsr_tile_mul(b, images.index, d->blocks.count);
+        tsr_conv_blocks_walk(b, &d->blocks, low, high, first, visit_windows, d);
+    }
     clear(d, sums);
     tsr_product_finish(b, &before, &where, sums);
 }
@@ -370,7 +355,7 @@ static tsr_result emit_taps(depthwise *d) {
     tsr_conv *conv = d->conv;
     tsr_tile_builder *b = &conv->group->b;
     const tsr_conv_axis *y = &conv->axes[0], *x = &conv->axes[1];
-    int64_t parts = divide_up(conv->channels, (int64_t)d->lanes * d->vectors);
+    int64_t parts = tsr_divide_up(conv->channels, (int64_t)d->lanes * d->vectors);
     MlirValue tap[2], low[2], high[2], sums[VECTORS];
     d->blocks = tsr_conv_blocks_make(conv->images, y->result, x->result);
     if (d->blocks.many) make_scratch(d, conv->images);
@@ -400,7 +385,7 @@ tsr_result tsr_conv_depthwise(tsr_conv *conv, tsr_conv_kind kind) {
     depthwise d = {.conv = conv};
     uint32_t size = (uint32_t)tsr_dtype_size(conv->compute);
     d.lanes = tsr_lanes_fit(conv->group->b.target->vector_bytes / size, conv->channels);
-    int64_t vectors = divide_up(conv->channels, d.lanes);
+    int64_t vectors = tsr_divide_up(conv->channels, d.lanes);
     /* The sums of all positions and a row of the filter must stay in registers: there are 32 of 64
      * bytes, or 16 smaller ones. */
     int64_t most = conv->group->b.target->vector_bytes == 64 ? VECTORS : VECTORS / 2;

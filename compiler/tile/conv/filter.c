@@ -45,8 +45,6 @@ typedef struct tile {
     const tsr_conv_block *windows;
 } tile;
 
-static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
-
 static void plan(product *p) {
     const tsr_conv *conv = &p->conv;
     const tsr_target *target = conv->group->b.target;
@@ -55,7 +53,7 @@ static void plan(product *p) {
                             .n = conv->group_filters};
     tsr_gemm_plan_tile(target, &shape, &p->lanes, &p->vectors, &p->tile_rows);
     p->width = (int64_t)p->lanes * p->vectors;
-    p->panels = divide_up(conv->group_filters, p->width);
+    p->panels = tsr_divide_up(conv->group_filters, p->width);
     p->block_channels = tsr_gemm_part(conv->group_channels, BLOCK_CHANNELS, p->tile_rows);
     p->block_panels = p->panels < BLOCK_PANELS ? p->panels : BLOCK_PANELS;
     p->blocks = tsr_conv_blocks_make(conv->images, conv->axes[0].result, conv->axes[1].result);
@@ -152,21 +150,19 @@ static void multiply_tile(product *p, const tile *t) {
                 p->blocks.many ? tsr_element_zero(b, p->conv.compute, p->lanes)
                                : tsr_tile_load(b, p->conv.compute, p->scratch,
                                                scratch_at(p, t, i, v), p->lanes, tsr_tile_null);
-    tsr_tile_loop rows;
-    tsr_tile_loop_begin(b, &rows, t->windows->low[0], t->windows->high[0], 1, count, accumulators);
-    memcpy(accumulators, rows.carried, count * sizeof *accumulators);
-    multiply_row(p, t, rows.index, masks, accumulators);
-    tsr_tile_loop_end(b, &rows, accumulators);
+    TSR_TILE_FOR_CARRIED(b, rows, t->windows->low[0], t->windows->high[0], 1, count, accumulators) {
+        multiply_row(p, t, rows.index, masks, accumulators);
+    }
     if (p->blocks.many) {
         int64_t offsets[TSR_GEMM_TILE_MAX];
         tsr_product_sums sums = block_sums(p);
         tsr_product_offsets where = offsets_of(p, t, offsets);
-        tsr_product_push(b, &sums, &where, p->carries, rows.carried);
+        tsr_product_push(b, &sums, &where, p->carries, accumulators);
         return;
     }
     for (int64_t i = 0; i < t->rows; i++)
         for (uint32_t v = 0; v < p->vectors; v++)
-            tsr_tile_store(b, p->conv.compute, rows.carried[i * p->vectors + v], p->scratch,
+            tsr_tile_store(b, p->conv.compute, accumulators[i * p->vectors + v], p->scratch,
                            scratch_at(p, t, i, v), tsr_tile_null);
 }
 
@@ -211,19 +207,17 @@ static void walk_tiles(product *p, tile *t, void (*visit)(product *p, const tile
     MlirValue zero = tsr_tile_index(b, 0);
     int64_t edge = p->conv.group_channels % p->tile_rows;
     MlirValue whole = tsr_tile_sub(b, p->channels, tsr_tile_rem(b, p->channels, p->tile_rows));
-    tsr_tile_loop panels, channels;
-    tsr_tile_loop_begin(b, &panels, zero, p->panel_count, 1, 0, NULL);
-    t->panel = panels.index;
-    for (int part = 0; part < 2; part++) {
-        t->rows = part ? edge : p->tile_rows;
-        if (!t->rows) continue;
-        tsr_tile_loop_begin(b, &channels, part ? whole : zero, part ? p->channels : whole, t->rows,
-                            0, NULL);
-        t->channel = channels.index;
-        visit(p, t);
-        tsr_tile_loop_end(b, &channels, NULL);
+    TSR_TILE_FOR(b, panels, zero, p->panel_count, 1) {
+        t->panel = panels.index;
+        for (int part = 0; part < 2; part++) {
+            t->rows = part ? edge : p->tile_rows;
+            if (!t->rows) continue;
+            TSR_TILE_FOR(b, channels, part ? whole : zero, part ? p->channels : whole, t->rows) {
+                t->channel = channels.index;
+                visit(p, t);
+            }
+        }
     }
-    tsr_tile_loop_end(b, &panels, NULL);
 }
 
 static void visit_block(void *user, const tsr_conv_block *windows) {
@@ -238,14 +232,12 @@ static void visit_block(void *user, const tsr_conv_block *windows) {
 static void emit_program(product *p) {
     tsr_tile_builder *b = &p->conv.group->b;
     tile t = {0};
-    tsr_tile_loop images;
     walk_tiles(p, &t, clear_tile);
-    tsr_tile_loop_begin(b, &images, tsr_tile_index(b, 0), tsr_tile_index(b, p->conv.images), 1, 0,
-                        NULL);
-    p->image = images.index;
-    MlirValue first = tsr_tile_mul(b, images.index, p->blocks.count);
-    tsr_conv_blocks_walk(b, &p->blocks, p->low, p->high, first, visit_block, p);
-    tsr_tile_loop_end(b, &images, NULL);
+    TSR_TILE_FOR(b, images, tsr_tile_index(b, 0), tsr_tile_index(b, p->conv.images), 1) {
+        p->image = images.index;
+        MlirValue first = tsr_tile_mul(b, images.index, p->blocks.count);
+        tsr_conv_blocks_walk(b, &p->blocks, p->low, p->high, first, visit_block, p);
+    }
     walk_tiles(p, &t, store_tile);
 }
 
@@ -261,8 +253,8 @@ static tsr_result emit(product *p) {
     tsr_conv *conv = &p->conv;
     tsr_product_sums sums = block_sums(p);
     p->scratch = tsr_tile_local(b, conv->storage, sums.slots * sums.slot);
-    int64_t panel_parts = divide_up(p->panels, p->block_panels);
-    int64_t channel_parts = divide_up(conv->group_channels, p->block_channels);
+    int64_t panel_parts = tsr_divide_up(p->panels, p->block_panels);
+    int64_t channel_parts = tsr_divide_up(conv->group_channels, p->block_channels);
     conv->group->grid =
         conv->groups * conv->axes[0].taps * conv->axes[1].taps * channel_parts * panel_parts;
     MlirValue rest = conv->group->grid > 1 ? tsr_tile_program_id(b) : tsr_tile_index(b, 0);

@@ -165,8 +165,8 @@ tsr_result tsr_conv_windows(tsr_conv *conv, const tsr_conv_axis *axis, const int
     if (!tables) FAIL(conv->group->ctx, TSR_MEMORY, "no memory to lower '%s'", conv->group->name);
     for (int64_t t = 0; t < axis->taps; t++) {
         int64_t position = t * axis->dilation - axis->low, left = axis->image - position;
-        int64_t low = position < 0 ? (-position + axis->stride - 1) / axis->stride : 0;
-        int64_t high = left > 0 ? (left + axis->stride - 1) / axis->stride : 0;
+        int64_t low = position < 0 ? tsr_divide_up(-position, axis->stride) : 0;
+        int64_t high = left > 0 ? tsr_divide_up(left, axis->stride) : 0;
         if (high > axis->result) high = axis->result;
         tables[t] = low < high ? low : high;
         tables[axis->taps + t] = high;

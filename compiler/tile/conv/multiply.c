@@ -174,32 +174,29 @@ static void multiply_taps(tsr_conv_product *p, product_tile *t, bool border, Mli
                           MlirValue high, MlirValue *accumulators) {
     tsr_tile_builder *b = &p->conv.group->b;
     uint32_t count = (uint32_t)p->tile_rows * p->panel_vectors;
-    MlirValue zero = tsr_tile_index(b, 0), moved[TSR_GEMM_ROWS_MAX], next[TSR_GEMM_TILE_MAX];
-    tsr_tile_loop rows, columns;
-    tsr_tile_loop_begin(b, &rows, low, high, 1, count, accumulators);
-    memcpy(next, rows.carried, count * sizeof *next);
-    MlirValue a_tap = tsr_tile_mul(b, tsr_tile_add(b, t->k->tap, rows.index), p->tap_step[0]);
-    MlirValue b_row = tsr_conv_times(b, rows.index, t->b_row);
-    if (p->whole_runs && !border) {
-        move_rows(p, t, a_tap, moved);
-        t->gemm.b_at = tsr_tile_add(b, t->b_begin, tsr_tile_mul(b, b_row, t->b_step));
-        tsr_gemm_multiply(b, &t->gemm, tsr_conv_times(b, p->taps[1], t->k->channels), next);
-    } else {
-        tsr_tile_loop_begin(b, &columns, zero, p->taps[1], 1, count, next);
-        memcpy(next, columns.carried, count * sizeof *next);
-        MlirValue a_column = tsr_tile_mul(b, columns.index, p->tap_step[1]);
-        move_rows(p, t, tsr_tile_add(b, a_tap, a_column), moved);
-        MlirValue tap = tsr_tile_add(b, b_row, tsr_conv_times(b, columns.index, t->tap_size));
-        t->gemm.b_at = tsr_tile_add(b, t->b_begin, tsr_tile_mul(b, tap, t->b_step));
-        if (border)
-            multiply_border(p, t, columns.index, next);
-        else
-            tsr_gemm_multiply(b, &t->gemm, t->k->channels, next);
-        tsr_tile_loop_end(b, &columns, next);
-        memcpy(next, columns.carried, count * sizeof *next);
+    MlirValue zero = tsr_tile_index(b, 0), moved[TSR_GEMM_ROWS_MAX];
+    TSR_TILE_FOR_CARRIED(b, rows, low, high, 1, count, accumulators) {
+        MlirValue a_tap = tsr_tile_mul(b, tsr_tile_add(b, t->k->tap, rows.index), p->tap_step[0]);
+        MlirValue b_row = tsr_conv_times(b, rows.index, t->b_row);
+        if (p->whole_runs && !border) {
+            move_rows(p, t, a_tap, moved);
+            t->gemm.b_at = tsr_tile_add(b, t->b_begin, tsr_tile_mul(b, b_row, t->b_step));
+            tsr_gemm_multiply(b, &t->gemm, tsr_conv_times(b, p->taps[1], t->k->channels),
+                              accumulators);
+        } else {
+            TSR_TILE_FOR_CARRIED(b, columns, zero, p->taps[1], 1, count, accumulators) {
+                MlirValue a_column = tsr_tile_mul(b, columns.index, p->tap_step[1]);
+                move_rows(p, t, tsr_tile_add(b, a_tap, a_column), moved);
+                MlirValue tap =
+                    tsr_tile_add(b, b_row, tsr_conv_times(b, columns.index, t->tap_size));
+                t->gemm.b_at = tsr_tile_add(b, t->b_begin, tsr_tile_mul(b, tap, t->b_step));
+                if (border)
+                    multiply_border(p, t, columns.index, accumulators);
+                else
+                    tsr_gemm_multiply(b, &t->gemm, t->k->channels, accumulators);
+            }
+        }
     }
-    tsr_tile_loop_end(b, &rows, next);
-    memcpy(accumulators, rows.carried, count * sizeof *accumulators);
 }
 
 /* Initializes `t` for the tile at position (y, x). `vectors` is a buffer for the offsets of its

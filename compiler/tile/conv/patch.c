@@ -49,11 +49,10 @@ static void copy_run(tsr_conv_product *p, MlirValue from, MlirValue to, MlirValu
     tsr_tile_builder *b = &p->conv.group->b;
     MlirValue count = tsr_tile_sub(b, end, begin), rest = tsr_tile_rem(b, count, lanes);
     MlirValue whole = tsr_tile_sub(b, end, rest);
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, begin, whole, lanes, 0, NULL);
-    copy_vector(p, tsr_tile_add(b, from, loop.index), tsr_tile_add(b, to, loop.index), lanes,
-                tsr_tile_null);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, begin, whole, lanes) {
+        copy_vector(p, tsr_tile_add(b, from, loop.index), tsr_tile_add(b, to, loop.index), lanes,
+                    tsr_tile_null);
+    }
     copy_vector(p, tsr_tile_add(b, from, whole), tsr_tile_add(b, to, whole), lanes,
                 tsr_tile_mask(b, rest, lanes));
 }
@@ -61,11 +60,10 @@ static void copy_run(tsr_conv_product *p, MlirValue from, MlirValue to, MlirValu
 static void clear_run(tsr_conv_product *p, MlirValue to, MlirValue begin, MlirValue end,
                       uint32_t lanes) {
     tsr_tile_builder *b = &p->conv.group->b;
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, begin, end, lanes, 0, NULL);
-    tsr_tile_store(b, p->conv.compute, tsr_element_zero(b, p->conv.compute, lanes), p->patch_local,
-                   tsr_tile_add(b, to, loop.index), tsr_tile_null);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, begin, end, lanes) {
+        tsr_tile_store(b, p->conv.compute, tsr_element_zero(b, p->conv.compute, lanes),
+                       p->patch_local, tsr_tile_add(b, to, loop.index), tsr_tile_null);
+    }
 }
 
 /* The offset of the block's channels at row y, column x. */
@@ -81,12 +79,11 @@ static MlirValue image_at(tsr_conv_product *p, MlirValue y, MlirValue x, MlirVal
 static void copy_counted(tsr_conv_product *p, MlirValue from, MlirValue to, MlirValue count) {
     tsr_tile_builder *b = &p->conv.group->b;
     uint32_t lanes = lanes_of(p, p->channel_block);
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, p->channel_block), lanes,
-                        0, NULL);
-    MlirValue mask = tsr_tile_mask(b, tsr_tile_sub(b, count, loop.index), lanes);
-    copy_vector(p, tsr_tile_add(b, from, loop.index), tsr_tile_add(b, to, loop.index), lanes, mask);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, tsr_tile_index(b, 0), tsr_tile_index(b, p->channel_block), lanes) {
+        MlirValue mask = tsr_tile_mask(b, tsr_tile_sub(b, count, loop.index), lanes);
+        copy_vector(p, tsr_tile_add(b, from, loop.index), tsr_tile_add(b, to, loop.index), lanes,
+                    mask);
+    }
 }
 
 static MlirValue channels_left(tsr_conv_product *p, MlirValue channel) {
@@ -131,11 +128,10 @@ static void fill_row(tsr_conv_product *p, MlirValue y, MlirValue x, MlirValue ch
     if (is_run) {
         copy_run(p, from, to, begin, end, lanes);
     } else {
-        tsr_tile_loop positions;
-        tsr_tile_loop_begin(b, &positions, low, high, 1, 0, NULL);
-        copy_position(p, tsr_tile_add(b, from, tsr_tile_mul(b, positions.index, p->a_total)),
-                      tsr_tile_add(b, to, tsr_tile_mul(b, positions.index, c)), channel);
-        tsr_tile_loop_end(b, &positions, NULL);
+        TSR_TILE_FOR(b, positions, low, high, 1) {
+            copy_position(p, tsr_tile_add(b, from, tsr_tile_mul(b, positions.index, p->a_total)),
+                          tsr_tile_add(b, to, tsr_tile_mul(b, positions.index, c)), channel);
+        }
     }
     clear_run(p, to, end, tsr_tile_mul(b, count, c), lanes);
 }
@@ -144,39 +140,39 @@ static void fill_row(tsr_conv_product *p, MlirValue y, MlirValue x, MlirValue ch
 static void fill_tap(tsr_conv_product *p, MlirValue y, MlirValue x, MlirValue channel,
                      MlirValue to) {
     tsr_tile_builder *b = &p->conv.group->b;
-    tsr_tile_loop positions;
-    tsr_tile_loop_begin(b, &positions, tsr_tile_index(b, 0), tsr_tile_index(b, p->tile_rows), 1, 0,
-                        NULL);
-    MlirValue column = tsr_tile_add(b, x, tsr_tile_mul(b, positions.index, p->walks[1].stride));
-    MlirValue there = tsr_tile_2(b, "arith.andi", inside(p, y, p->walks[0].a_positions),
-                                 inside(p, column, p->walks[1].a_positions));
-    MlirValue count = tsr_tile_select(b, there, channels_left(p, channel), tsr_tile_index(b, 0));
-    copy_counted(p, image_at(p, y, column, channel),
-                 tsr_tile_add(b, to, tsr_tile_mul(b, positions.index, p->channel_block)), count);
-    tsr_tile_loop_end(b, &positions, NULL);
+    TSR_TILE_FOR(b, positions, tsr_tile_index(b, 0), tsr_tile_index(b, p->tile_rows), 1) {
+        MlirValue column = tsr_tile_add(b, x, tsr_tile_mul(b, positions.index, p->walks[1].stride));
+        MlirValue there = tsr_tile_2(b, "arith.andi", inside(p, y, p->walks[0].a_positions),
+                                     inside(p, column, p->walks[1].a_positions));
+        MlirValue count =
+            tsr_tile_select(b, there, channels_left(p, channel), tsr_tile_index(b, 0));
+        copy_counted(p, image_at(p, y, column, channel),
+                     tsr_tile_add(b, to, tsr_tile_mul(b, positions.index, p->channel_block)),
+                     count);
+    }
 }
 
 void tsr_conv_fill_patch(tsr_conv_product *p, MlirValue channel) {
     tsr_tile_builder *b = &p->conv.group->b;
     bool by_tap = p->source == TSR_CONV_TAPS;
-    tsr_tile_loop rows, columns;
     MlirValue zero = tsr_tile_index(b, 0), start[2];
     for (int i = 0; i < 2; i++)
         start[i] = tsr_tile_add(b, p->first[i], tsr_tile_mul(b, p->begin[i], p->walks[i].stride));
-    tsr_tile_loop_begin(b, &rows, zero, tsr_tile_index(b, p->patch[0]), 1, 0, NULL);
-    MlirValue y =
-        tsr_tile_add(b, start[0], tsr_tile_mul(b, rows.index, by_tap ? p->walks[0].step : 1));
-    MlirValue to = tsr_tile_mul(b, rows.index, p->patch[1] * p->channel_block);
-    if (!by_tap) {
-        fill_row(p, y, start[1], channel, to);
-    } else {
-        tsr_tile_loop_begin(b, &columns, zero, tsr_tile_index(b, p->patch[1] / p->tile_rows), 1, 0,
-                            NULL);
-        MlirValue x = tsr_tile_add(b, start[1], tsr_tile_mul(b, columns.index, p->walks[1].step));
-        fill_tap(
-            p, y, x, channel,
-            tsr_tile_add(b, to, tsr_tile_mul(b, columns.index, p->tile_rows * p->channel_block)));
-        tsr_tile_loop_end(b, &columns, NULL);
+    TSR_TILE_FOR(b, rows, zero, tsr_tile_index(b, p->patch[0]), 1) {
+        MlirValue y =
+            tsr_tile_add(b, start[0], tsr_tile_mul(b, rows.index, by_tap ? p->walks[0].step : 1));
+        MlirValue to = tsr_tile_mul(b, rows.index, p->patch[1] * p->channel_block);
+        if (!by_tap) {
+            fill_row(p, y, start[1], channel, to);
+        } else {
+            TSR_TILE_FOR(b, columns, zero, tsr_tile_index(b, p->patch[1] / p->tile_rows), 1) {
+                MlirValue x =
+                    tsr_tile_add(b, start[1], tsr_tile_mul(b, columns.index, p->walks[1].step));
+                fill_tap(
+                    p, y, x, channel,
+                    tsr_tile_add(b, to,
+                                 tsr_tile_mul(b, columns.index, p->tile_rows * p->channel_block)));
+            }
+        }
     }
-    tsr_tile_loop_end(b, &rows, NULL);
 }

@@ -28,7 +28,6 @@ static_assert((PANEL_ELEMENTS + PATCH_ELEMENTS + SCRATCH_ELEMENTS) * STACK_ELEME
                   TSR_TARGET_STACK_MAX - 32768,
               "the local buffers fit the stack");
 
-static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
 static int64_t least(int64_t x, int64_t y) { return x < y ? x : y; }
 static int64_t most(int64_t x, int64_t y) { return x > y ? x : y; }
 
@@ -54,7 +53,7 @@ static void plan_channels(tsr_conv_product *p) {
     if (is_long(p)) limit = least(limit, most(TSR_PRODUCT_CHUNK / row, 1));
     if (limit > 16) limit = limit / 16 * 16;
     p->channel_block = most(tsr_gemm_part(p->a_channels, limit, limit >= 16 ? 16 : 1), 1);
-    p->channel_blocks = most(divide_up(p->a_channels, p->channel_block), 1);
+    p->channel_blocks = most(tsr_divide_up(p->a_channels, p->channel_block), 1);
 }
 
 bool tsr_conv_covers(const tsr_conv_walk *walk) {
@@ -77,18 +76,18 @@ static int64_t scratch_rows(const tsr_conv_product *p, int64_t x) {
 
 int64_t tsr_conv_scratch_positions(const tsr_conv_product *p) {
     int64_t positions = p->block[0] * p->block[1];
-    return p->flat ? divide_up(positions, p->tile_rows) * p->tile_rows : positions;
+    return p->flat ? tsr_round_up(positions, p->tile_rows) : positions;
 }
 
 /* Half of the positions, rounded up to whole tiles. */
 static int64_t halve(const tsr_conv_product *p, int64_t x) {
-    return divide_up(x / 2, p->tile_rows) * p->tile_rows;
+    return tsr_round_up(x / 2, p->tile_rows);
 }
 
 /* The positions of a row, including the positions of the last tile beyond the row's end. */
 static int64_t row_positions(const tsr_conv_product *p) {
     int64_t x = tsr_conv_points(p, 1);
-    return p->flat ? x : divide_up(x, p->tile_rows) * p->tile_rows;
+    return p->flat ? x : tsr_round_up(x, p->tile_rows);
 }
 
 /* Plans the positions of a block along W, then along H, so that the patch and the partial sums
@@ -179,7 +178,7 @@ static void plan_tile(tsr_conv_product *p) {
                             .row_bytes = direct ? p->walks[1].stride * p->a_total * size : 0};
     tsr_gemm_plan_tile(target, &shape, &p->lanes, &p->vectors, &p->tile_rows);
     p->width = (int64_t)p->lanes * p->vectors;
-    p->panels = divide_up(p->columns, p->width);
+    p->panels = tsr_divide_up(p->columns, p->width);
     p->edge = p->columns % p->width;
 }
 
@@ -188,7 +187,7 @@ static void plan_tile(tsr_conv_product *p) {
 static tsr_result plan_chunks(tsr_conv_product *p, int64_t fit) {
     int64_t row = most(p->walks[1].taps, 1) * p->channel_block, taps = most(p->walks[0].taps, 1);
     int64_t rows = tsr_gemm_part(taps, most(TSR_PRODUCT_CHUNK / row, 1), 1);
-    int64_t chunks = p->channel_blocks * divide_up(taps, rows);
+    int64_t chunks = p->channel_blocks * tsr_divide_up(taps, rows);
     p->chunks = 0;
     if (chunks == 1 || !is_long(p)) return TSR_SUCCESS;
     if (rows > fit)
@@ -221,14 +220,14 @@ static void plan_program(tsr_conv_product *p) {
     bool shares = p->conv.strip && !p->conv.group->b.target->warp_lanes;
     int64_t panels = shares ? least(p->panels, SHARED_PANELS) : 1;
     while (panels > 1 &&
-           others * divide_up(p->panels, panels) * divide_up(x * y, SHARED_POSITIONS) <
+           others * tsr_divide_up(p->panels, panels) * tsr_divide_up(x * y, SHARED_POSITIONS) <
                SHARED_PROGRAMS)
         panels /= 2;
     double flops = 2.0 * (double)(x * taps) * (double)(p->a_channels * p->width * panels);
     int64_t rows = (int64_t)(PROGRAM_FLOPS / flops) + 1;
-    rows = most(rows, divide_up(y * others * divide_up(p->panels, panels), PROGRAMS));
+    rows = most(rows, tsr_divide_up(y * others * tsr_divide_up(p->panels, panels), PROGRAMS));
     /* At least the number of rows of A that the next program reads again. */
-    rows = most(rows, divide_up(extent(p, 0, 1), stride));
+    rows = most(rows, tsr_divide_up(extent(p, 0, 1), stride));
     p->program_rows = least(rows, y);
     p->program_panels = panels;
 }
@@ -237,17 +236,17 @@ static tsr_result plan_blocks(tsr_conv_product *p) {
     plan_tile(p);
     plan_channels(p);
     TRY(p->conv.group->ctx, plan_taps(p));
-    int64_t tap_blocks = divide_up(most(p->walks[0].taps, 1), p->tap_rows);
+    int64_t tap_blocks = tsr_divide_up(most(p->walks[0].taps, 1), p->tap_rows);
     p->partial = p->channel_blocks > 1 || tap_blocks > 1;
     plan_program(p);
     plan_source(p);
-    p->program_rows = divide_up(p->program_rows, p->block[0]) * p->block[0];
+    p->program_rows = tsr_divide_up(p->program_rows, p->block[0]) * p->block[0];
     return TSR_SUCCESS;
 }
 
 /* True if many positions of a row's tiles would be computed twice. */
 static bool wants_flat(const tsr_conv_product *p) {
-    int64_t x = tsr_conv_points(p, 1), tiles = divide_up(x, p->tile_rows);
+    int64_t x = tsr_conv_points(p, 1), tiles = tsr_divide_up(x, p->tile_rows);
     /* Flat tiles contain positions of several rows, which must have the same taps. */
     bool whole = tsr_conv_covers(&p->walks[0]) && !leaves_out(p) && p->walks[1].phases == 1;
     return whole && tsr_conv_points(p, 0) > 1 && !p->conv.group->b.target->warp_lanes &&
@@ -286,8 +285,8 @@ static void plan_border_tile(tsr_conv_product *p, int64_t phase, int64_t points,
     }
     p->border = true;
     for (int64_t t = 0; t < taps; t++, at += walk->step) {
-        int64_t low = divide_up(most(-at, 0), walk->stride);
-        int64_t high = least(divide_up(most(walk->a_positions - at, 0), walk->stride), end);
+        int64_t low = tsr_divide_up(most(-at, 0), walk->stride);
+        int64_t high = least(tsr_divide_up(most(walk->a_positions - at, 0), walk->stride), end);
         if (low < high) add_range(p, low, high, many);
     }
 }
@@ -302,7 +301,7 @@ static void plan_border(tsr_conv_product *p) {
         return;
     }
     for (int64_t phase = 0; phase < walk->phases; phase++) {
-        int64_t points = divide_up(walk->positions - phase, walk->phases);
+        int64_t points = tsr_divide_up(walk->positions - phase, walk->phases);
         for (int64_t begin = 0; begin < points; begin += p->block[1]) {
             int64_t end = least(points - begin, p->block[1]);
             for (int64_t x = 0; x < end; x += p->tile_rows)

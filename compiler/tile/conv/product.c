@@ -41,7 +41,6 @@
 
 #include <string.h>
 
-static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
 static int64_t most(int64_t x, int64_t y) { return x > y ? x : y; }
 
 /* ---- the filter ------------------------------------------------------------------------------ */
@@ -82,20 +81,19 @@ static void pack_panel(tsr_conv_product *p, const tsr_conv_k *k) {
     tsr_tile_builder *b = &p->conv.group->b;
     MlirValue zero = tsr_tile_index(b, 0);
     MlirValue row_size = tsr_conv_times(b, p->taps[1], k->channels);
-    tsr_tile_loop rows, columns;
-    tsr_tile_loop_begin(b, &rows, zero, k->taps, 1, 0, NULL);
-    MlirValue tap_y = tap_of(p, 0, tsr_tile_add(b, k->tap, rows.index));
-    MlirValue to = tsr_conv_times(b, rows.index, row_size);
-    /* The forward product's taps of a row are contiguous in the filter, too. */
-    if (p->kind == TSR_CONV_FORWARD && p->channel_blocks == 1) {
-        pack_run(p, tap_y, zero, k, row_size, to);
-    } else {
-        tsr_tile_loop_begin(b, &columns, zero, p->taps[1], 1, 0, NULL);
-        pack_run(p, tap_y, tap_of(p, 1, columns.index), k, k->channels,
-                 tsr_tile_add(b, to, tsr_conv_times(b, columns.index, k->channels)));
-        tsr_tile_loop_end(b, &columns, NULL);
+    TSR_TILE_FOR(b, rows, zero, k->taps, 1) {
+        MlirValue tap_y = tap_of(p, 0, tsr_tile_add(b, k->tap, rows.index));
+        MlirValue to = tsr_conv_times(b, rows.index, row_size);
+        /* The forward product's taps of a row are contiguous in the filter, too. */
+        if (p->kind == TSR_CONV_FORWARD && p->channel_blocks == 1) {
+            pack_run(p, tap_y, zero, k, row_size, to);
+        } else {
+            TSR_TILE_FOR(b, columns, zero, p->taps[1], 1) {
+                pack_run(p, tap_y, tap_of(p, 1, columns.index), k, k->channels,
+                         tsr_tile_add(b, to, tsr_conv_times(b, columns.index, k->channels)));
+            }
+        }
     }
-    tsr_tile_loop_end(b, &rows, NULL);
 }
 
 /* ---- tiles ----------------------------------------------------------------------------------- */
@@ -238,15 +236,14 @@ static void walk_tiles(tsr_conv_product *p, const tsr_conv_k *k, tile_fn visit) 
         end[0] = tsr_tile_index(b, 1);
         end[1] = tsr_conv_flat_end(p);
     }
-    tsr_tile_loop rows, columns;
-    tsr_tile_loop_begin(b, &rows, zero, end[0], 1, 0, NULL);
-    tsr_tile_loop_begin(b, &columns, zero, end[1], p->tile_rows, 0, NULL);
-    MlirValue x = columns.index;
-    if (p->slides && (visit == whole_tile || visit == final_tile))
-        x = tsr_tile_min(b, x, tsr_tile_offset(b, end[1], -p->tile_rows));
-    visit(p, k, rows.index, x);
-    tsr_tile_loop_end(b, &columns, NULL);
-    tsr_tile_loop_end(b, &rows, NULL);
+    TSR_TILE_FOR(b, rows, zero, end[0], 1) {
+        TSR_TILE_FOR(b, columns, zero, end[1], p->tile_rows) {
+            MlirValue x = columns.index;
+            if (p->slides && (visit == whole_tile || visit == final_tile))
+                x = tsr_tile_min(b, x, tsr_tile_offset(b, end[1], -p->tile_rows));
+            visit(p, k, rows.index, x);
+        }
+    }
 }
 
 /* Walks the panels of the program: whole ones, then the rest of the matrix. If `visit` is null, it
@@ -256,21 +253,20 @@ static void walk_panels(tsr_conv_product *p, const tsr_conv_k *k, tile_fn visit)
     MlirValue end = tsr_tile_offset(b, p->first_panel, p->program_panels);
     int64_t whole = p->panels - (p->edge != 0);
     for (int part = 0; part < 2; part++) {
-        tsr_tile_loop panels;
         MlirValue limit = tsr_tile_min(b, end, tsr_tile_index(b, part ? p->panels : whole));
         MlirValue begin = p->first_panel;
         if (part) begin = tsr_tile_2(b, "arith.maxsi", begin, tsr_tile_index(b, whole));
         if (part ? !p->edge : !whole) continue;
-        tsr_tile_loop_begin(b, &panels, begin, limit, 1, 0, NULL);
-        p->panel_index = tsr_tile_sub(b, panels.index, p->first_panel);
-        p->column = tsr_tile_mul(b, part ? tsr_tile_index(b, whole) : panels.index, p->width);
-        p->panel_edge = part ? p->edge : 0;
-        p->panel_vectors = part ? (uint32_t)divide_up(p->edge, p->lanes) : p->vectors;
-        if (visit)
-            walk_tiles(p, k, visit);
-        else
-            pack_panel(p, k);
-        tsr_tile_loop_end(b, &panels, NULL);
+        TSR_TILE_FOR(b, panels, begin, limit, 1) {
+            p->panel_index = tsr_tile_sub(b, panels.index, p->first_panel);
+            p->column = tsr_tile_mul(b, part ? tsr_tile_index(b, whole) : panels.index, p->width);
+            p->panel_edge = part ? p->edge : 0;
+            p->panel_vectors = part ? (uint32_t)tsr_divide_up(p->edge, p->lanes) : p->vectors;
+            if (visit)
+                walk_tiles(p, k, visit);
+            else
+                pack_panel(p, k);
+        }
     }
 }
 
@@ -279,28 +275,28 @@ static void walk_panels(tsr_conv_product *p, const tsr_conv_k *k, tile_fn visit)
 static void emit_partial_block(tsr_conv_product *p) {
     tsr_tile_builder *b = &p->conv.group->b;
     MlirValue zero = tsr_tile_index(b, 0);
-    tsr_tile_loop channels, taps;
     tsr_conv_k k = {.channels = tsr_tile_index(b, p->channel_block)};
     walk_panels(p, &k, clear_tile);
-    tsr_tile_loop_begin(b, &channels, zero, tsr_tile_index(b, p->channel_blocks), 1, 0, NULL);
-    k.channel = tsr_tile_mul(b, channels.index, p->channel_block);
-    if (p->a_channels % p->channel_block)
-        k.channels = tsr_tile_min(b, k.channels,
-                                  tsr_tile_sub(b, tsr_tile_index(b, p->a_channels), k.channel));
-    if (p->source != TSR_CONV_DIRECT) tsr_conv_fill_patch(p, k.channel);
-    tsr_tile_loop_begin(b, &taps, zero, p->taps[0], p->tap_rows, 0, NULL);
-    k.tap = taps.index;
-    k.taps = tsr_tile_min(b, tsr_tile_index(b, p->tap_rows), tsr_tile_sub(b, p->taps[0], k.tap));
-    if (p->chunks) {
-        int64_t blocks = p->chunks / p->channel_blocks;
-        MlirValue chunk = tsr_tile_add(b, tsr_tile_mul(b, channels.index, blocks),
-                                       tsr_tile_div(b, taps.index, p->tap_rows));
-        p->carries = tsr_product_carries(b, chunk, p->chunks);
+    TSR_TILE_FOR(b, channels, zero, tsr_tile_index(b, p->channel_blocks), 1) {
+        k.channel = tsr_tile_mul(b, channels.index, p->channel_block);
+        if (p->a_channels % p->channel_block)
+            k.channels = tsr_tile_min(b, k.channels,
+                                      tsr_tile_sub(b, tsr_tile_index(b, p->a_channels), k.channel));
+        if (p->source != TSR_CONV_DIRECT) tsr_conv_fill_patch(p, k.channel);
+        TSR_TILE_FOR(b, taps, zero, p->taps[0], p->tap_rows) {
+            k.tap = taps.index;
+            k.taps =
+                tsr_tile_min(b, tsr_tile_index(b, p->tap_rows), tsr_tile_sub(b, p->taps[0], k.tap));
+            if (p->chunks) {
+                int64_t blocks = p->chunks / p->channel_blocks;
+                MlirValue chunk = tsr_tile_add(b, tsr_tile_mul(b, channels.index, blocks),
+                                               tsr_tile_div(b, taps.index, p->tap_rows));
+                p->carries = tsr_product_carries(b, chunk, p->chunks);
+            }
+            if (!p->conv.strip) walk_panels(p, &k, NULL);
+            walk_panels(p, &k, p->chunks ? chunk_tile : partial_tile);
+        }
     }
-    if (!p->conv.strip) walk_panels(p, &k, NULL);
-    walk_panels(p, &k, p->chunks ? chunk_tile : partial_tile);
-    tsr_tile_loop_end(b, &taps, NULL);
-    tsr_tile_loop_end(b, &channels, NULL);
     walk_panels(p, &k, final_tile);
 }
 
@@ -311,20 +307,19 @@ static void emit_blocks(tsr_conv_product *p, MlirValue y_begin, MlirValue y_end)
                     .channels = tsr_tile_index(b, p->a_channels),
                     .tap = zero,
                     .taps = p->taps[0]};
-    tsr_tile_loop rows, columns;
     if (!p->partial && !p->conv.strip) walk_panels(p, &k, NULL);
-    tsr_tile_loop_begin(b, &rows, y_begin, y_end, p->block[0], 0, NULL);
-    tsr_tile_loop_begin(b, &columns, zero, p->points[1], p->block[1], 0, NULL);
-    p->begin[0] = rows.index;
-    p->begin[1] = columns.index;
-    if (p->partial) {
-        emit_partial_block(p);
-    } else {
-        if (p->source != TSR_CONV_DIRECT) tsr_conv_fill_patch(p, zero);
-        walk_panels(p, &k, whole_tile);
+    TSR_TILE_FOR(b, rows, y_begin, y_end, p->block[0]) {
+        TSR_TILE_FOR(b, columns, zero, p->points[1], p->block[1]) {
+            p->begin[0] = rows.index;
+            p->begin[1] = columns.index;
+            if (p->partial) {
+                emit_partial_block(p);
+            } else {
+                if (p->source != TSR_CONV_DIRECT) tsr_conv_fill_patch(p, zero);
+                walk_panels(p, &k, whole_tile);
+            }
+        }
     }
-    tsr_tile_loop_end(b, &columns, NULL);
-    tsr_tile_loop_end(b, &rows, NULL);
 }
 
 static MlirValue split_index(tsr_conv_product *p, MlirValue *rest, int64_t count) {
@@ -357,8 +352,8 @@ static void emit(tsr_conv_product *p) {
         p->patch_local = tsr_tile_local(b, conv->storage, tsr_conv_patch_size(p));
     if (p->partial)
         p->scratch = tsr_tile_local(b, conv->storage, chunk_sums(p).slot * tsr_conv_slots(p));
-    int64_t panel_parts = divide_up(p->panels, p->program_panels),
-            parts = divide_up(tsr_conv_points(p, 0), p->program_rows);
+    int64_t panel_parts = tsr_divide_up(p->panels, p->program_panels),
+            parts = tsr_divide_up(tsr_conv_points(p, 0), p->program_rows);
     conv->group->grid =
         conv->images * conv->groups * panel_parts * p->walks[0].phases * p->walks[1].phases * parts;
     MlirValue rest = conv->group->grid > 1 ? tsr_tile_program_id(b) : tsr_tile_index(b, 0);

@@ -43,8 +43,6 @@ static tsr_result prepare(map *m) {
     return TSR_SUCCESS;
 }
 
-static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
-
 /* True if a view has another stride than 0 or 1. A vector is loaded from consecutive elements;
  * other strides need one load per element. */
 static bool skips_elements(const map *m) {
@@ -96,7 +94,7 @@ static void plan(map *m) {
     m->columns = rank ? m->space.dims[rank - 1] : 1;
     m->rows = tsr_space_count(&m->space) / m->columns;
     int64_t elements = PROGRAM_BYTES / tsr_region_bytes(&m->region, m->outputs, &m->space);
-    elements = divide_up(elements, 256) * 256;
+    elements = tsr_round_up(elements, 256);
     m->columns_per_program = m->columns < elements ? m->columns : elements;
     m->rows_per_program = m->columns < elements ? elements / m->columns : 1;
     if (m->rows_per_program > m->rows) m->rows_per_program = m->rows;
@@ -123,8 +121,8 @@ static void emit(map *m) {
         tsr_region_store(&m->region, m->outputs, &point);
         return;
     }
-    int64_t parts = divide_up(m->columns, m->columns_per_program);
-    int64_t blocks = divide_up(m->rows, m->rows_per_program);
+    int64_t parts = tsr_divide_up(m->columns, m->columns_per_program);
+    int64_t blocks = tsr_divide_up(m->rows, m->rows_per_program);
     m->group->grid = parts * blocks;
     MlirValue zero = tsr_tile_index(b, 0);
     MlirValue pid = m->group->grid > 1 ? tsr_tile_program_id(b) : zero;

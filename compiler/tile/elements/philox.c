@@ -263,16 +263,15 @@ static void finish_outer(tsr_tile_builder *b, const outer_list *list, MlirValue 
     uint32_t lanes = b->target->vector_bytes / (uint32_t)sizeof(double);
     draw d = draw_of(b, lanes);
     MlirValue zero = tsr_tile_index(b, 0);
-    tsr_tile_loop loop;
     store_real(b, real(&d, 0.25), list->numbers, count); /* beyond the end: any number */
-    tsr_tile_loop_begin(b, &loop, zero, count, lanes, 0, NULL);
-    MlirValue u = load_real(b, list->numbers, loop.index, lanes);
-    store_real(b, quantile(&d, u, PART_OUTER), list->numbers, loop.index);
-    tsr_tile_loop_end(b, &loop, NULL);
-    tsr_tile_loop_begin(b, &loop, zero, count, 1, 0, NULL);
-    store_real(b, load_real(b, list->numbers, loop.index, 0), values,
-               load_index(b, list->places, loop.index));
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, zero, count, lanes) {
+        MlirValue u = load_real(b, list->numbers, loop.index, lanes);
+        store_real(b, quantile(&d, u, PART_OUTER), list->numbers, loop.index);
+    }
+    TSR_TILE_FOR(b, loop, zero, count, 1) {
+        store_real(b, load_real(b, list->numbers, loop.index, 0), values,
+                   load_index(b, list->places, loop.index));
+    }
 }
 
 /* The lanes that a CPU computes at once: four vectors hide the latency. */
@@ -298,16 +297,16 @@ static MlirValue normals_apart(tsr_tile_builder *b, const tsr_philox *how,
         buffers[i] = same ? tsr_tile_null : tsr_tile_local(b, integers, lanes);
         if (!same) store_i64(b, operands[i], buffers[i], zero);
     }
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, zero, tsr_tile_index(b, lanes), some, 1, &zero);
-    MlirValue few[OPERANDS];
-    for (int i = 0; i < OPERANDS; i++)
-        few[i] = some_lanes(b, operands[i], buffers[i], loop.index, some);
-    MlirValue u = draw_open(&d, how, few);
-    MlirValue count = list_outer(&d, &list, u, some, loop.index, loop.carried[0]);
-    store_real(b, quantile(&d, u, PART_MIDDLE), values, loop.index);
-    tsr_tile_loop_end(b, &loop, &count);
-    finish_outer(b, &list, loop.carried[0], values);
+    MlirValue count = zero;
+    TSR_TILE_FOR_CARRIED(b, loop, zero, tsr_tile_index(b, lanes), some, 1, &count) {
+        MlirValue few[OPERANDS];
+        for (int i = 0; i < OPERANDS; i++)
+            few[i] = some_lanes(b, operands[i], buffers[i], loop.index, some);
+        MlirValue u = draw_open(&d, how, few);
+        count = list_outer(&d, &list, u, some, loop.index, count);
+        store_real(b, quantile(&d, u, PART_MIDDLE), values, loop.index);
+    }
+    finish_outer(b, &list, count, values);
     return load_real(b, values, zero, lanes);
 }
 

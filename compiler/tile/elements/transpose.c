@@ -123,7 +123,7 @@ static void emit_block(transpose *t, MlirValue row, MlirValue column, bool maske
 static void emit_strip(transpose *t, MlirValue item) {
     tsr_tile_builder *b = &t->group->b;
     int64_t rows = t->space.dims[t->row], columns = t->space.dims[t->column], lanes = t->lanes;
-    int64_t strips = (columns + lanes - 1) / lanes, whole = rows - rows % lanes;
+    int64_t strips = tsr_divide_up(columns, lanes), whole = rows - rows % lanes;
     tsr_point_unflatten(b, &t->point, t->outer, tsr_tile_div(b, item, strips));
     MlirValue strip = tsr_tile_rem(b, item, strips), zero = tsr_tile_index(b, 0);
     MlirValue column = tsr_tile_mul(b, strip, lanes);
@@ -133,16 +133,13 @@ static void emit_strip(transpose *t, MlirValue item) {
             tsr_tile_icompare(b, TSR_ICMP_SLT, strip, tsr_tile_index(b, columns / lanes));
         end = tsr_tile_select(b, inside, end, zero);
     }
-    tsr_tile_loop loop;
     if (whole && columns >= lanes) {
-        tsr_tile_loop_begin(b, &loop, zero, end, lanes, 0, NULL);
-        emit_block(t, loop.index, column, false);
-        tsr_tile_loop_end(b, &loop, NULL);
+        TSR_TILE_FOR(b, loop, zero, end, lanes) { emit_block(t, loop.index, column, false); }
     }
     if (columns % lanes || rows % lanes) {
-        tsr_tile_loop_begin(b, &loop, end, tsr_tile_index(b, rows), lanes, 0, NULL);
-        emit_block(t, loop.index, column, true);
-        tsr_tile_loop_end(b, &loop, NULL);
+        TSR_TILE_FOR(b, loop, end, tsr_tile_index(b, rows), lanes) {
+            emit_block(t, loop.index, column, true);
+        }
     }
 }
 
@@ -157,20 +154,17 @@ static void emit_blocks(transpose *t) {
     t->lanes =
         tsr_lanes_fit(lanes < BLOCK_MAX ? lanes : BLOCK_MAX, rows < columns ? columns : rows);
     t->point.space = &t->space;
-    int64_t count = outer * ((columns + t->lanes - 1) / t->lanes);
+    int64_t count = outer * (tsr_divide_up(columns, t->lanes));
     int64_t items = PROGRAM_BYTES / (2 * rows * t->lanes * size);
     if (items < 1) items = 1;
     if (items > count) items = count;
-    t->group->grid = (count + items - 1) / items;
+    t->group->grid = tsr_divide_up(count, items);
     MlirValue begin = tsr_tile_index(b, 0), end = tsr_tile_index(b, count);
     if (t->group->grid > 1) {
         begin = tsr_tile_mul(b, tsr_tile_program_id(b), items);
         end = tsr_tile_min(b, tsr_tile_offset(b, begin, items), end);
     }
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, begin, end, 1, 0, NULL);
-    emit_strip(t, loop.index);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, begin, end, 1) { emit_strip(t, loop.index); }
 }
 
 tsr_result tsr_tile_lower_transpose(tsr_tile_group *group) {

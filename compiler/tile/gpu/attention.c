@@ -44,8 +44,6 @@ typedef struct attend {
     int64_t rows; /* rows of a tile */
 } attend;
 
-static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
-
 static units units_of(const attend *a) {
     return a->of.group->b.target->arch == WGMMA_ARCH ? WGMMA : SYNC;
 }
@@ -151,9 +149,9 @@ static void emit(attend *a) {
     tsr_tile_group *group = a->of.group;
     tsr_tile_builder *b = &group->b;
     places p = find_places(a);
-    int64_t count = divide_up(a->of.queries, a->rows), heads = a->of.batch * a->of.heads;
+    int64_t count = tsr_divide_up(a->of.queries, a->rows), heads = a->of.batch * a->of.heads;
     bool pairs = a->of.causal && a->tile.units == WGMMA;
-    int64_t programs = pairs ? divide_up(count, PAIR) : count;
+    int64_t programs = pairs ? tsr_divide_up(count, PAIR) : count;
     group->grid = heads * programs;
     MlirValue pid = tsr_tile_program_id(b);
     MlirValue head = tsr_tile_div(b, pid, programs), number = tsr_tile_rem(b, pid, programs);
@@ -166,11 +164,10 @@ static void emit(attend *a) {
     MlirValue last = tsr_tile_sub(b, tsr_tile_index(b, count - 1), number);
     MlirValue apart = tsr_tile_sub(b, last, number);
     MlirValue tiles_here = tsr_tile_min(b, tsr_tile_offset(b, apart, 1), tsr_tile_index(b, PAIR));
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tiles_here, 1, 0, NULL);
-    MlirValue back = tsr_tile_2(b, "arith.muli", loop.index, apart);
-    emit_tile(a, &p, head, tsr_tile_mul(b, tsr_tile_sub(b, last, back), a->rows));
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, tsr_tile_index(b, 0), tiles_here, 1) {
+        MlirValue back = tsr_tile_2(b, "arith.muli", loop.index, apart);
+        emit_tile(a, &p, head, tsr_tile_mul(b, tsr_tile_sub(b, last, back), a->rows));
+    }
 }
 
 static bool is_taken(attend *a) {

@@ -190,21 +190,21 @@ static tsr_result lower_rows(tsr_tile_group *step, const void *user) {
     MlirType f32 = tsr_tile_value_type(b, TSR_DTYPE_F32, LANES);
     MlirType i32 = tsr_tile_value_type(b, TSR_DTYPE_I32, 0);
     MlirValue pid = tsr_tile_program_id(b), first = tsr_tile_mul(b, pid, p->step);
-    tsr_tile_loop loop;
     step->grid = p->batch * p->heads * p->size / p->step;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, p->step), LANES, 0, NULL);
-    MlirValue row = tsr_tile_add(b, first, loop.index);
-    bool apart = p->read[RESULT].sides.first >= 0 || p->read[DRESULT].sides.first >= 0;
-    MlirValue sums =
-        apart ? sum_32_rows_apart(step, p, row) : sum_32_rows(step, p, tsr_tile_mul(b, row, p->d));
-    sums = tsr_tile_1(b, "arith.negf", sums);
-    if (p->sample_count) sums = tsr_tile_2(b, "arith.mulf", sums, tsr_tile_float(b, f32, p->left));
-    tsr_tile_store(b, TSR_DTYPE_F32, sums, step->buffers[TOTALS], row, tsr_tile_null);
-    MlirValue logarithm = tsr_tile_load(b, TSR_DTYPE_F32, step->buffers[LOGARITHM_ARGUMENT], row,
-                                        LANES, tsr_tile_null);
-    logarithm = tsr_tile_2(b, "arith.mulf", logarithm, tsr_tile_float(b, f32, -1 / p->scale));
-    tsr_tile_store(b, TSR_DTYPE_F32, logarithm, step->buffers[LOGARITHMS], row, tsr_tile_null);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, tsr_tile_index(b, 0), tsr_tile_index(b, p->step), LANES) {
+        MlirValue row = tsr_tile_add(b, first, loop.index);
+        bool apart = p->read[RESULT].sides.first >= 0 || p->read[DRESULT].sides.first >= 0;
+        MlirValue sums = apart ? sum_32_rows_apart(step, p, row)
+                               : sum_32_rows(step, p, tsr_tile_mul(b, row, p->d));
+        sums = tsr_tile_1(b, "arith.negf", sums);
+        if (p->sample_count)
+            sums = tsr_tile_2(b, "arith.mulf", sums, tsr_tile_float(b, f32, p->left));
+        tsr_tile_store(b, TSR_DTYPE_F32, sums, step->buffers[TOTALS], row, tsr_tile_null);
+        MlirValue logarithm = tsr_tile_load(b, TSR_DTYPE_F32, step->buffers[LOGARITHM_ARGUMENT],
+                                            row, LANES, tsr_tile_null);
+        logarithm = tsr_tile_2(b, "arith.mulf", logarithm, tsr_tile_float(b, f32, -1 / p->scale));
+        tsr_tile_store(b, TSR_DTYPE_F32, logarithm, step->buffers[LOGARITHMS], row, tsr_tile_null);
+    }
     if (!p->sync)
         tsr_tile_store(b, TSR_DTYPE_I32, tsr_tile_int(b, i32, 0), step->buffers[COUNTS], pid,
                        tsr_tile_null);

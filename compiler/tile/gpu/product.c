@@ -63,8 +63,6 @@ typedef struct product {
     MlirValue rank;                     /* rank of the program among those that share K or copies */
 } product;
 
-static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
-
 /* ---- reading the group ----------------------------------------------------------------------- */
 
 static bool find_operand(const product *p, size_t index, uint32_t *out_number) {
@@ -323,7 +321,7 @@ static void place_program(product *p) {
     tsr_tile_builder *b = p->b;
     int64_t height = p->tile.rows * p->tile.below; /* rows of the programs that run together */
     int64_t width = p->tile.columns * p->tile.beside;
-    int64_t rows = divide_up(p->shape.m, height), columns = divide_up(p->shape.n, width);
+    int64_t rows = tsr_divide_up(p->shape.m, height), columns = tsr_divide_up(p->shape.n, width);
     int64_t band = BAND_ROWS / height < rows ? BAND_ROWS / height : rows;
     int64_t together = together_of(&p->tile);
     p->group->grid = rows * columns * p->shape.batch * together;
@@ -556,27 +554,25 @@ static MlirValue multiply(product *p) {
     MlirValue first, count;
     if (p->addend) sum = map(p, sum, p->addend);
     if (p->fetched) fetch(p);
-    tsr_tile_loop loop;
-    share_steps(p, divide_up(s->k, t->depth), &first, &count);
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), count, 1, 1, &sum);
-    MlirValue k = tsr_tile_mul(b, tsr_tile_add(b, loop.index, first), t->depth);
-    copy(p, a, p->at ? k : p->row, p->at ? p->row : k, ra, loop.index, t->beside, 1);
-    copy(p, bb, p->bt ? p->column : k, p->bt ? k : p->column, rb, loop.index, t->below, t->beside);
-    build_none(p, "tile.wait_async", &loop.index, 1);
-    MlirValue operands[] = {t->transposed ? rb : ra, t->transposed ? ra : rb, loop.carried[0],
-                            loop.index};
-    MlirAttribute unit = tsr_attr_make_unit(b->at.context);
-    tsr_attr attrs[3] = {{0}};
-    size_t used = 0;
-    if (t->transposed ? !p->bt : p->at) attrs[used++] = (tsr_attr){"transpose_a", unit};
-    if (t->transposed ? !p->at : p->bt) attrs[used++] = (tsr_attr){"transpose_b", unit};
-    MlirValue next = build(p, "tile.mma", operands, 4, type, attrs);
-    build_none(p, "tile.release", &loop.index, 1);
-    tsr_tile_loop_end(b, &loop, &next);
+    share_steps(p, tsr_divide_up(s->k, t->depth), &first, &count);
+    TSR_TILE_FOR_CARRIED(b, loop, tsr_tile_index(b, 0), count, 1, 1, &sum) {
+        MlirValue k = tsr_tile_mul(b, tsr_tile_add(b, loop.index, first), t->depth);
+        copy(p, a, p->at ? k : p->row, p->at ? p->row : k, ra, loop.index, t->beside, 1);
+        copy(p, bb, p->bt ? p->column : k, p->bt ? k : p->column, rb, loop.index, t->below,
+             t->beside);
+        build_none(p, "tile.wait_async", &loop.index, 1);
+        MlirValue operands[] = {t->transposed ? rb : ra, t->transposed ? ra : rb, sum, loop.index};
+        MlirAttribute unit = tsr_attr_make_unit(b->at.context);
+        tsr_attr attrs[3] = {{0}};
+        size_t used = 0;
+        if (t->transposed ? !p->bt : p->at) attrs[used++] = (tsr_attr){"transpose_a", unit};
+        if (t->transposed ? !p->at : p->bt) attrs[used++] = (tsr_attr){"transpose_b", unit};
+        sum = build(p, "tile.mma", operands, 4, type, attrs);
+        build_none(p, "tile.release", &loop.index, 1);
+    }
     if (t->tail)
-        tsr_op_set(tsr_value_owner(loop.carried[0]), TSR_TAIL_NAME,
-                   tsr_attr_make_i64(b->at.context, t->tail));
-    return sum_parts(p, loop.carried[0]);
+        tsr_op_set(tsr_value_owner(sum), TSR_TAIL_NAME, tsr_attr_make_i64(b->at.context, t->tail));
+    return sum_parts(p, sum);
 }
 
 static void store(product *p, MlirValue value, uint32_t output) {

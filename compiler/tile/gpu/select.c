@@ -155,17 +155,16 @@ static const device *find_device(const tsr_target *target) {
     return &devices[0];
 }
 
-static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
 static double least_of(double x, double y) { return x < y ? x : y; }
 static double most_of(double x, double y) { return x > y ? x : y; }
 
 /* Rows of tiles, rounded up to whole sets of programs that run together. */
 static int64_t rows_of(const tsr_product_shape *shape, const tsr_product_tile *tile) {
-    return divide_up(shape->m, tile->rows * tile->below) * tile->below;
+    return tsr_divide_up(shape->m, tile->rows * tile->below) * tile->below;
 }
 
 static int64_t columns_of(const tsr_product_shape *shape, const tsr_product_tile *tile) {
-    return divide_up(shape->n, tile->columns * tile->beside) * tile->beside;
+    return tsr_divide_up(shape->n, tile->columns * tile->beside) * tile->beside;
 }
 
 static int64_t programs_of(const tsr_product_shape *shape, const tsr_product_tile *tile) {
@@ -352,8 +351,8 @@ static double time_of(const device *d, const tsr_product_shape *shape,
                       const tsr_product_tile *tile) {
     int64_t programs = programs_of(shape, tile);
     int64_t blocks = blocks_of(d, tile, shared_bytes(tile, shape, d->arch));
-    double beside = least_of((double)blocks, (double)divide_up(programs, d->multiprocessors));
-    double steps = (double)divide_up(divide_up(shape->k, tile->depth), tile->parts);
+    double beside = least_of((double)blocks, (double)tsr_divide_up(programs, d->multiprocessors));
+    double steps = (double)tsr_divide_up(tsr_divide_up(shape->k, tile->depth), tile->parts);
     double multiply = multiply_time(d, shape, tile) * beside;
     double work = joined(multiply, copy_time(d, shape, tile) * beside);
     double wait = (cost.latency + cost.hold * multiply) / tile->stages;
@@ -361,7 +360,7 @@ static double time_of(const device *d, const tsr_product_shape *shape,
     double loop = steps * (joined(work, wait) + round);
     double store = store_time(shape, tile);
     double share = (double)programs / (double)slots_of(d, tile, blocks);
-    double rounds = (double)divide_up(programs, slots_of(d, tile, blocks));
+    double rounds = (double)tsr_divide_up(programs, slots_of(d, tile, blocks));
     rounds -= cost.part * (rounds - most_of(share, 1));
     double all = rounds * (loop + store);
     if (tile->teams > 1) /* one team stores while the other one multiplies */
@@ -401,7 +400,7 @@ static bool make_choice(const device *d, const tsr_product_shape *shape, size_t 
 static uint32_t tail_of(const device *d, const tsr_product_shape *shape,
                         const tsr_product_tile *tile) {
     if (d->arch != 90 || tile->teams > 1 || tile->parts > 1 || tile->warps <= GROUP_WARPS ||
-        divide_up(shape->k, tile->depth) < 2 * (int64_t)tile->stages ||
+        tsr_divide_up(shape->k, tile->depth) < 2 * (int64_t)tile->stages ||
         multiply_time(d, shape, tile) < copy_time(d, shape, tile))
         return 0;
     return tile->stages - 1;

@@ -55,7 +55,7 @@ static void emit(const transpose *t) {
     uint32_t rank = t->batch > 1 ? 3 : 2;
     int64_t dims[] = {t->batch, t->rows, t->columns},
             transposed[] = {t->batch, t->columns, t->rows};
-    int64_t down = (t->rows + SIDE - 1) / SIDE, across = (t->columns + SIDE - 1) / SIDE;
+    int64_t down = tsr_divide_up(t->rows, SIDE), across = tsr_divide_up(t->columns, SIDE);
     MlirValue from = tsr_gpu_view(b, t->from, rank, dims + 3 - rank);
     MlirValue to = tsr_gpu_view(b, group->buffers[group->input_count], rank, transposed + 3 - rank);
     MlirValue pid = tsr_tile_program_id(b), stage = tsr_tile_index(b, 0);

@@ -18,16 +18,16 @@ static void emit_lines(cumsum *c, MlirValue row, MlirValue column, uint32_t lane
     tsr_tile_builder *b = &c->group->b;
     MlirValue sum = tsr_element_zero(b, c->dtype, lanes), zero = tsr_tile_index(b, 0);
     MlirValue size = tsr_tile_index(b, c->axis.size);
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, zero, size, 1, 1, &sum);
-    MlirValue place = loop.index;
-    if (c->reverse) place = tsr_tile_sub(b, tsr_tile_index(b, c->axis.size - 1), place);
-    MlirValue line = tsr_tile_add(b, tsr_tile_mul(b, row, c->axis.size), place);
-    MlirValue at = tsr_tile_add(b, tsr_tile_mul(b, line, c->axis.inner), column);
-    MlirValue x = tsr_tile_load(b, c->dtype, c->from, at, lanes, mask);
-    MlirValue next = tsr_element_add(b, c->dtype, loop.carried[0], x);
-    tsr_tile_store(b, c->dtype, c->exclusive ? loop.carried[0] : next, c->to, at, mask);
-    tsr_tile_loop_end(b, &loop, &next);
+    TSR_TILE_FOR_CARRIED(b, loop, zero, size, 1, 1, &sum) {
+        MlirValue place = loop.index;
+        if (c->reverse) place = tsr_tile_sub(b, tsr_tile_index(b, c->axis.size - 1), place);
+        MlirValue line = tsr_tile_add(b, tsr_tile_mul(b, row, c->axis.size), place);
+        MlirValue at = tsr_tile_add(b, tsr_tile_mul(b, line, c->axis.inner), column);
+        MlirValue x = tsr_tile_load(b, c->dtype, c->from, at, lanes, mask);
+        MlirValue before = sum;
+        sum = tsr_element_add(b, c->dtype, before, x);
+        tsr_tile_store(b, c->dtype, c->exclusive ? before : sum, c->to, at, mask);
+    }
 }
 
 tsr_result tsr_tile_lower_cumsum(tsr_tile_group *group) {
@@ -52,13 +52,12 @@ tsr_result tsr_tile_lower_cumsum(tsr_tile_group *group) {
     tsr_strip s;
     tsr_strip_begin(group, c.axis.outer, c.axis.inner,
                     2 * c.axis.size * (int64_t)tsr_dtype_size(c.dtype), false, &s);
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, s.begin, s.end, lanes ? lanes : 1, 0, NULL);
-    MlirValue mask = tsr_tile_null;
-    if (lanes && c.axis.inner % lanes)
-        mask = tsr_tile_mask(b, tsr_tile_sub(b, s.end, loop.index), lanes);
-    emit_lines(&c, s.row, loop.index, lanes, mask);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, s.begin, s.end, lanes ? lanes : 1) {
+        MlirValue mask = tsr_tile_null;
+        if (lanes && c.axis.inner % lanes)
+            mask = tsr_tile_mask(b, tsr_tile_sub(b, s.end, loop.index), lanes);
+        emit_lines(&c, s.row, loop.index, lanes, mask);
+    }
     tsr_strip_end(group, &s);
     return TSR_SUCCESS;
 }

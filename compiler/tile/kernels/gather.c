@@ -64,14 +64,14 @@ static void gather_few(tsr_gather *g) {
     tsr_tile_builder *b = &group->b;
     uint32_t lanes = tsr_lanes_fit(TSR_BLOCKED_ELEMENTS, g->axis.inner);
     if (lanes < WARP) lanes = WARP;
-    int64_t rows = g->axis.outer * g->count, parts = (g->axis.inner + lanes - 1) / lanes;
+    int64_t rows = g->axis.outer * g->count, parts = tsr_divide_up(g->axis.inner, lanes);
     MlirValue values[ROWS], row[ROWS], from[ROWS], mask = tsr_tile_null;
     MlirValue pid = tsr_tile_program_id(b), last = tsr_tile_index(b, rows - 1);
     MlirValue first = tsr_tile_mul(b, tsr_tile_div(b, pid, parts), ROWS);
     MlirValue column = tsr_tile_mul(b, tsr_tile_rem(b, pid, parts), lanes);
     if (g->axis.inner % lanes)
         mask = tsr_tile_mask(b, tsr_tile_sub(b, tsr_tile_index(b, g->axis.inner), column), lanes);
-    group->grid = (rows + ROWS - 1) / ROWS * parts;
+    group->grid = tsr_divide_up(rows, ROWS) * parts;
     group->registers = REGISTERS;
     for (int64_t i = 0; i < ROWS; i++) {
         row[i] = tsr_tile_min(b, tsr_tile_offset(b, first, i), last);
@@ -139,11 +139,10 @@ static void add_update(tsr_gather *g, MlirValue updates, const tsr_strip *s, Mli
     size_t width = tsr_dtype_size(tsr_tile_compute_dtype(g->dtype));
     uint32_t lanes = tsr_lanes_fit(2 * b->target->vector_bytes / (uint32_t)width, s->width);
     MlirValue tail = tsr_tile_rem(b, count, lanes);
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, zero, tsr_tile_sub(b, count, tail), lanes, 0, NULL);
-    add_vector(g, updates, tsr_tile_add(b, from, loop.index), tsr_tile_add(b, to, loop.index),
-               lanes, tsr_tile_null);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, zero, tsr_tile_sub(b, count, tail), lanes) {
+        add_vector(g, updates, tsr_tile_add(b, from, loop.index), tsr_tile_add(b, to, loop.index),
+                   lanes, tsr_tile_null);
+    }
     if (lanes == 1) return;
     MlirValue whole = tsr_tile_sub(b, count, tail);
     add_vector(g, updates, tsr_tile_add(b, from, whole), tsr_tile_add(b, to, whole), lanes,
@@ -159,17 +158,15 @@ static void copy_input(tsr_gather *g, const tsr_strip *s) {
     if (!mlirOperationIsNull(g->fill)) fill = tsr_gather_fill_value(b, g);
     if (!mlirOperationIsNull(g->fill) && tsr_dtype_is_narrow(g->dtype))
         fill = tsr_tile_to(b, "arith.truncf", fill, stored);
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, g->axis.size), 1, 0,
-                        NULL);
-    MlirValue row = tsr_tile_add(b, tsr_tile_mul(b, s->row, g->axis.size), loop.index);
-    MlirValue offset = tsr_tile_add(b, tsr_tile_mul(b, row, g->axis.inner), s->begin);
-    tsr_run run = {g->dtype, tsr_tile_sub(b, s->end, s->begin), s->width};
-    if (mlirOperationIsNull(g->fill))
-        tsr_run_copy(b, &run, g->group->buffers[g->input], offset, to, offset);
-    else
-        tsr_run_fill(b, &run, fill, to, offset);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, tsr_tile_index(b, 0), tsr_tile_index(b, g->axis.size), 1) {
+        MlirValue row = tsr_tile_add(b, tsr_tile_mul(b, s->row, g->axis.size), loop.index);
+        MlirValue offset = tsr_tile_add(b, tsr_tile_mul(b, row, g->axis.inner), s->begin);
+        tsr_run run = {g->dtype, tsr_tile_sub(b, s->end, s->begin), s->width};
+        if (mlirOperationIsNull(g->fill))
+            tsr_run_copy(b, &run, g->group->buffers[g->input], offset, to, offset);
+        else
+            tsr_run_fill(b, &run, fill, to, offset);
+    }
 }
 
 tsr_result tsr_tile_lower_scatter_add(tsr_tile_group *group) {
@@ -184,10 +181,9 @@ tsr_result tsr_tile_lower_scatter_add(tsr_tile_group *group) {
     tsr_strip_begin(group, g.axis.outer, g.axis.inner, bytes, false, &s);
     if (g.axis.size) copy_input(&g, &s);
     if (g.count) {
-        tsr_tile_loop loop;
-        tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, g.count), 1, 0, NULL);
-        add_update(&g, group->buffers[updates], &s, loop.index);
-        tsr_tile_loop_end(b, &loop, NULL);
+        TSR_TILE_FOR(b, loop, tsr_tile_index(b, 0), tsr_tile_index(b, g.count), 1) {
+            add_update(&g, group->buffers[updates], &s, loop.index);
+        }
     }
     tsr_strip_end(group, &s);
     return TSR_SUCCESS;

@@ -130,13 +130,12 @@ static void emit_pad_row(pad *p) {
     if (!low && !p->high[last] && !gap) run.count = if_valid(p, zero, columns);
     tsr_run_fill(b, &run, p->value, p->to, tsr_tile_add(b, to_row, s->begin));
     if (gap) {
-        tsr_tile_loop loop;
-        tsr_tile_loop_begin(b, &loop, zero, if_valid(p, tsr_tile_index(b, size), zero), 1, 0, NULL);
-        MlirValue value = tsr_tile_load_stored(
-            b, p->dtype, p->from, tsr_tile_add(b, p->from_row, loop.index), 0, tsr_tile_null);
-        MlirValue column = tsr_tile_offset(b, tsr_tile_mul(b, loop.index, gap + 1), low);
-        tsr_tile_store_stored(b, value, p->to, tsr_tile_add(b, to_row, column), tsr_tile_null);
-        tsr_tile_loop_end(b, &loop, NULL);
+        TSR_TILE_FOR(b, loop, zero, if_valid(p, tsr_tile_index(b, size), zero), 1) {
+            MlirValue value = tsr_tile_load_stored(
+                b, p->dtype, p->from, tsr_tile_add(b, p->from_row, loop.index), 0, tsr_tile_null);
+            MlirValue column = tsr_tile_offset(b, tsr_tile_mul(b, loop.index, gap + 1), low);
+            tsr_tile_store_stored(b, value, p->to, tsr_tile_add(b, to_row, column), tsr_tile_null);
+        }
         return;
     }
     MlirValue begin = tsr_tile_max(b, s->begin, tsr_tile_index(b, low));

@@ -73,20 +73,17 @@ static void emit_strip(tsr_tile_group *group, const strips *s, MlirValue strip) 
 tsr_result tsr_tile_lower_pack(tsr_tile_group *group) {
     tsr_tile_builder *b = &group->b;
     strips s = {0};
-    tsr_tile_loop loop;
     TRY(group->ctx, read_strips(group, &s));
     if (!s.rows || !s.columns) return TSR_SUCCESS;
     int64_t bytes = s.rows * s.width * (int64_t)tsr_dtype_size(s.to_dtype);
     int64_t each = PROGRAM_BYTES / bytes + 1;
     if (each > s.count) each = s.count;
-    group->grid = (s.count + each - 1) / each;
+    group->grid = tsr_divide_up(s.count, each);
     MlirValue begin = tsr_tile_index(b, 0), end = tsr_tile_index(b, s.count);
     if (group->grid > 1) {
         begin = tsr_tile_mul(b, tsr_tile_program_id(b), each);
         end = tsr_tile_min(b, tsr_tile_offset(b, begin, each), end);
     }
-    tsr_tile_loop_begin(b, &loop, begin, end, 1, 0, NULL);
-    emit_strip(group, &s, loop.index);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, begin, end, 1) { emit_strip(group, &s, loop.index); }
     return TSR_SUCCESS;
 }

@@ -48,13 +48,11 @@ typedef struct span {
     bool is_whole;
 } span;
 
-static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
-
 /* ---- reading --------------------------------------------------------------------------------- */
 
 static void find_inside(axis *a) {
     int64_t last = a->image + a->low - a->window;
-    a->first = divide_up(a->low, a->stride);
+    a->first = tsr_divide_up(a->low, a->stride);
     a->end = last < 0 ? 0 : last / a->stride + 1;
     if (a->end > a->result) a->end = a->result;
     if (a->first > a->end) a->first = a->end;
@@ -103,8 +101,8 @@ static tsr_result read(tsr_tile_group *group, bool is_max, bool is_gradient, poo
     uint32_t size = (uint32_t)tsr_dtype_size(tsr_tile_compute_dtype(p.dtype));
     p.lanes = tsr_lanes_fit(group->b.target->vector_bytes / size, p.channels);
     bool few = is_gradient && group->b.target->warp_lanes;
-    int64_t vectors = divide_up(p.channels, p.lanes), most = few ? VECTORS / 2 : VECTORS;
-    if (vectors) p.vectors = (uint32_t)divide_up(vectors, divide_up(vectors, most));
+    int64_t vectors = tsr_divide_up(p.channels, p.lanes), most = few ? VECTORS / 2 : VECTORS;
+    if (vectors) p.vectors = (uint32_t)tsr_divide_up(vectors, tsr_divide_up(vectors, most));
     *out_pool = p;
     return TSR_SUCCESS;
 }
@@ -170,22 +168,17 @@ typedef void (*position_fn)(pool *p, MlirValue at, MlirValue *carried);
 static void each_position(pool *p, MlirValue image, const span *y, const span *x, uint32_t count,
                           MlirValue *carried, position_fn visit) {
     tsr_tile_builder *b = &p->group->b;
-    tsr_tile_loop lines, columns;
-    tsr_tile_loop_begin(b, &lines, y->low, y->high, 1, count, carried);
-    memcpy(carried, lines.carried, count * sizeof *carried);
-    MlirValue at = position(p, image, true, tsr_tile_add(b, y->start, lines.index), x->start);
-    if (x->is_whole) {
-        for (int64_t i = 0; i < p->axes[1].window; i++)
-            visit(p, tsr_tile_offset(b, at, i * p->channels), carried);
-    } else {
-        tsr_tile_loop_begin(b, &columns, x->low, x->high, 1, count, carried);
-        memcpy(carried, columns.carried, count * sizeof *carried);
-        visit(p, tsr_tile_add(b, at, tsr_tile_mul(b, columns.index, p->channels)), carried);
-        tsr_tile_loop_end(b, &columns, carried);
-        memcpy(carried, columns.carried, count * sizeof *carried);
+    TSR_TILE_FOR_CARRIED(b, lines, y->low, y->high, 1, count, carried) {
+        MlirValue at = position(p, image, true, tsr_tile_add(b, y->start, lines.index), x->start);
+        if (x->is_whole) {
+            for (int64_t i = 0; i < p->axes[1].window; i++)
+                visit(p, tsr_tile_offset(b, at, i * p->channels), carried);
+        } else {
+            TSR_TILE_FOR_CARRIED(b, columns, x->low, x->high, 1, count, carried) {
+                visit(p, tsr_tile_add(b, at, tsr_tile_mul(b, columns.index, p->channels)), carried);
+            }
+        }
     }
-    tsr_tile_loop_end(b, &lines, carried);
-    memcpy(carried, lines.carried, count * sizeof *carried);
 }
 
 /* 1 / the number of elements in the mean of a window. */
@@ -240,18 +233,17 @@ static void emit_window(pool *p, MlirValue image, MlirValue line, MlirValue colu
 static void emit_windows(pool *p, MlirValue image, MlirValue line, int64_t begin, int64_t end,
                          bool is_whole) {
     tsr_tile_builder *b = &p->group->b;
-    int64_t parts = divide_up(p->channels, (int64_t)p->lanes * p->vectors);
-    tsr_tile_loop columns, channels;
+    int64_t parts = tsr_divide_up(p->channels, (int64_t)p->lanes * p->vectors);
     if (begin >= end) return;
     bool always = p->axes[0].first == 0 && p->axes[0].end == p->axes[0].result;
     span y = enter(p, 0, line, always);
-    tsr_tile_loop_begin(b, &columns, tsr_tile_index(b, begin), tsr_tile_index(b, end), 1, 0, NULL);
-    span x = enter(p, 1, columns.index, is_whole);
-    tsr_tile_loop_begin(b, &channels, tsr_tile_index(b, 0), tsr_tile_index(b, parts), 1, 0, NULL);
-    enter_channels(p, channels.index);
-    emit_window(p, image, line, columns.index, &y, &x);
-    tsr_tile_loop_end(b, &channels, NULL);
-    tsr_tile_loop_end(b, &columns, NULL);
+    TSR_TILE_FOR(b, columns, tsr_tile_index(b, begin), tsr_tile_index(b, end), 1) {
+        span x = enter(p, 1, columns.index, is_whole);
+        TSR_TILE_FOR(b, channels, tsr_tile_index(b, 0), tsr_tile_index(b, parts), 1) {
+            enter_channels(p, channels.index);
+            emit_window(p, image, line, columns.index, &y, &x);
+        }
+    }
 }
 
 /* The number of lines, each of `elements` elements, of a program that processes `most` elements; a
@@ -267,18 +259,17 @@ static tsr_result lower_forward(pool *p) {
     int64_t lines = p->images * y->result;
     if (!lines || !p->channels || !x->result) return TSR_SUCCESS;
     int64_t each = lines_each(p, x->result * p->channels, PROGRAM_ELEMENTS);
-    p->group->grid = divide_up(lines, each);
+    p->group->grid = tsr_divide_up(lines, each);
     MlirValue pid = p->group->grid > 1 ? tsr_tile_program_id(b) : tsr_tile_index(b, 0);
     MlirValue first = tsr_tile_mul(b, pid, each);
     MlirValue end = tsr_tile_min(b, tsr_tile_offset(b, first, each), tsr_tile_index(b, lines));
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, first, end, 1, 0, NULL);
-    MlirValue image = tsr_tile_div(b, loop.index, y->result);
-    MlirValue line = tsr_tile_rem(b, loop.index, y->result);
-    emit_windows(p, image, line, 0, x->first, false);
-    emit_windows(p, image, line, x->first, x->end, true);
-    emit_windows(p, image, line, x->end, x->result, false);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, first, end, 1) {
+        MlirValue image = tsr_tile_div(b, loop.index, y->result);
+        MlirValue line = tsr_tile_rem(b, loop.index, y->result);
+        emit_windows(p, image, line, 0, x->first, false);
+        emit_windows(p, image, line, x->first, x->end, true);
+        emit_windows(p, image, line, x->end, x->result, false);
+    }
     return TSR_SUCCESS;
 }
 
@@ -392,20 +383,18 @@ static void emit_gradient(pool *p, MlirValue image, MlirValue line, MlirValue co
 static void emit_gradients(pool *p, MlirValue image, MlirValue line, int64_t begin, int64_t end,
                            bool is_whole) {
     tsr_tile_builder *b = &p->group->b;
-    int64_t parts = divide_up(p->channels, (int64_t)p->lanes * p->vectors);
-    tsr_tile_loop columns, channels;
+    int64_t parts = tsr_divide_up(p->channels, (int64_t)p->lanes * p->vectors);
     if (begin >= end) return;
     span y = enter(p, 0, line, false);
-    tsr_tile_loop_begin(b, &columns, tsr_tile_index(b, 0), tsr_tile_index(b, end - begin), 1, 0,
-                        NULL);
-    MlirValue column = tiles(p) ? tsr_tile_offset(b, columns.index, begin)
-                                : tsr_tile_sub(b, tsr_tile_index(b, end - 1), columns.index);
-    span x = enter(p, 1, column, is_whole);
-    tsr_tile_loop_begin(b, &channels, tsr_tile_index(b, 0), tsr_tile_index(b, parts), 1, 0, NULL);
-    enter_channels(p, channels.index);
-    emit_gradient(p, image, line, column, &y, &x);
-    tsr_tile_loop_end(b, &channels, NULL);
-    tsr_tile_loop_end(b, &columns, NULL);
+    TSR_TILE_FOR(b, columns, tsr_tile_index(b, 0), tsr_tile_index(b, end - begin), 1) {
+        MlirValue column = tiles(p) ? tsr_tile_offset(b, columns.index, begin)
+                                    : tsr_tile_sub(b, tsr_tile_index(b, end - 1), columns.index);
+        span x = enter(p, 1, column, is_whole);
+        TSR_TILE_FOR(b, channels, tsr_tile_index(b, 0), tsr_tile_index(b, parts), 1) {
+            enter_channels(p, channels.index);
+            emit_gradient(p, image, line, column, &y, &x);
+        }
+    }
 }
 
 static void clear_lines(pool *p, MlirValue image, MlirValue begin, MlirValue end) {
@@ -434,9 +423,8 @@ static tsr_result lower_gradient(pool *p) {
     tsr_tile_builder *b = &p->group->b;
     const axis *y = &p->axes[0], *x = &p->axes[1];
     if (!p->images || !p->channels || !y->image || !x->image) return TSR_SUCCESS;
-    int64_t each =
-        divide_up(lines_each(p, x->image * p->channels, IMAGE_ELEMENTS), y->stride) * y->stride;
-    int64_t parts = divide_up(y->image, each);
+    int64_t each = tsr_round_up(lines_each(p, x->image * p->channels, IMAGE_ELEMENTS), y->stride);
+    int64_t parts = tsr_divide_up(y->image, each);
     p->group->grid = p->images * parts;
     MlirValue pid = p->group->grid > 1 ? tsr_tile_program_id(b) : tsr_tile_index(b, 0);
     MlirValue image = tsr_tile_div(b, pid, parts), zero = tsr_tile_index(b, 0);
@@ -451,16 +439,15 @@ static tsr_result lower_gradient(pool *p) {
     high = tsr_tile_min(b, high, tsr_tile_index(b, y->result));
     MlirValue none = tsr_tile_icompare(b, TSR_ICMP_SGE, low, high);
     if (!tiles(p)) clear_lines(p, image, p->begin, tsr_tile_select(b, none, p->end, p->begin));
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, low, high, 1, 0, NULL);
-    MlirValue line =
-        tsr_tile_sub(b, tsr_tile_offset(b, tsr_tile_add(b, low, high), -1), loop.index);
-    if (tiles(p)) line = loop.index;
-    if (!tiles(p)) clear_reached(p, image, line, low, high);
-    emit_gradients(p, image, line, x->end, x->result, false);
-    emit_gradients(p, image, line, x->first, x->end, true);
-    emit_gradients(p, image, line, 0, x->first, false);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, low, high, 1) {
+        MlirValue line =
+            tsr_tile_sub(b, tsr_tile_offset(b, tsr_tile_add(b, low, high), -1), loop.index);
+        if (tiles(p)) line = loop.index;
+        if (!tiles(p)) clear_reached(p, image, line, low, high);
+        emit_gradients(p, image, line, x->end, x->result, false);
+        emit_gradients(p, image, line, x->first, x->end, true);
+        emit_gradients(p, image, line, 0, x->first, false);
+    }
     return TSR_SUCCESS;
 }
 

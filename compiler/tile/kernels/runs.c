@@ -54,11 +54,11 @@ void tsr_strip_begin(tsr_tile_group *group, int64_t rows, int64_t columns, int64
     int64_t width = columns, parts = 1, items_each = 1;
     int64_t most = PROGRAM_BYTES / bytes > 256 ? PROGRAM_BYTES / bytes / 256 * 256 : 256;
     if (columns > most && !whole_rows) width = most;
-    parts = (columns + width - 1) / width;
+    parts = tsr_divide_up(columns, width);
     int64_t items = rows * parts;
     if (parts == 1 && columns < most) items_each = most / columns;
     if (items_each > items) items_each = items;
-    group->grid = (items + items_each - 1) / items_each;
+    group->grid = tsr_divide_up(items, items_each);
     MlirValue first = tsr_tile_index(b, 0), last = tsr_tile_index(b, items);
     if (group->grid > 1) {
         first = tsr_tile_mul(b, tsr_tile_program_id(b), items_each);
@@ -105,10 +105,7 @@ static void walk(tsr_tile_builder *b, walker *w) {
     MlirValue tail = tsr_tile_rem(b, count, lanes), whole = tsr_tile_sub(b, count, tail);
     if (!mlirValueIsNull(w->fill)) w->fill = tsr_tile_splat(b, w->fill, w->lanes);
     if (!is_known || known >= lanes) {
-        tsr_tile_loop loop;
-        tsr_tile_loop_begin(b, &loop, zero, whole, lanes, 0, NULL);
-        step(b, w, loop.index, tsr_tile_null);
-        tsr_tile_loop_end(b, &loop, NULL);
+        TSR_TILE_FOR(b, loop, zero, whole, lanes) { step(b, w, loop.index, tsr_tile_null); }
     }
     if (lanes > 1 && (!is_known || known % lanes))
         step(b, w, whole, tsr_tile_mask(b, tail, w->lanes));

@@ -134,15 +134,15 @@ static void report(counter *c, tsr_tile_group *step, MlirValue any, MlirValue at
     tsr_tile_builder *b = c->b;
     MlirValue left = tsr_tile_sub(b, tsr_tile_index(b, g->count), at);
     MlirValue lanes = tsr_tile_min(b, left, tsr_tile_index(b, LANES));
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0),
-                        tsr_tile_select(b, any, lanes, tsr_tile_index(b, 0)), 1, 0, NULL);
-    MlirValue place = tsr_tile_add(b, at, loop.index);
-    MlirValue index = tsr_tile_load(b, g->index_dtype, step->buffers[0], place, 0, tsr_tile_null);
-    MlirType wide = tsr_tile_value_type(b, TSR_DTYPE_I64, 0);
-    if (g->index_dtype != TSR_DTYPE_I64) index = tsr_tile_to(b, "arith.extsi", index, wide);
-    tsr_tile_check_index(b, index, place, 0, g->axis.size);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, tsr_tile_index(b, 0),
+                 tsr_tile_select(b, any, lanes, tsr_tile_index(b, 0)), 1) {
+        MlirValue place = tsr_tile_add(b, at, loop.index);
+        MlirValue index =
+            tsr_tile_load(b, g->index_dtype, step->buffers[0], place, 0, tsr_tile_null);
+        MlirType wide = tsr_tile_value_type(b, TSR_DTYPE_I64, 0);
+        if (g->index_dtype != TSR_DTYPE_I64) index = tsr_tile_to(b, "arith.extsi", index, wide);
+        tsr_tile_check_index(b, index, place, 0, g->axis.size);
+    }
 }
 
 /* The sort keys of the list: the index, or the number of rows if the index is invalid. */
@@ -175,13 +175,12 @@ static tsr_result lower_count(tsr_tile_group *step, const void *of) {
     uint32_t lanes = count_lanes(c.plan);
     tsr_tile_store(b, TSR_DTYPE_I32, tsr_tile_int(b, words(b, lanes), 0), c.local, zero,
                    tsr_tile_null);
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, c.begin, c.end, LANES, 0, NULL);
-    MlirValue keys = c.number ? tsr_tile_load(b, TSR_DTYPE_I32, step->buffers[0], loop.index, LANES,
-                                              tsr_tile_null)
-                              : make_keys(&c, step, loop.index);
-    count_lanes_before(&c, take_digit(&c, keys));
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, c.begin, c.end, LANES) {
+        MlirValue keys = c.number ? tsr_tile_load(b, TSR_DTYPE_I32, step->buffers[0], loop.index,
+                                                  LANES, tsr_tile_null)
+                                  : make_keys(&c, step, loop.index);
+        count_lanes_before(&c, take_digit(&c, keys));
+    }
     tsr_tile_store(b, TSR_DTYPE_I32,
                    tsr_tile_load(b, TSR_DTYPE_I32, c.local, zero, lanes, tsr_tile_null),
                    step->buffers[step->input_count + !c.number],
@@ -225,14 +224,11 @@ static void find_bases(counter *c, MlirValue counts) {
     uint32_t lanes = count_lanes(c->plan);
     MlirValue none = tsr_tile_int(b, words(b, lanes), 0), sums[] = {none, none};
     int64_t parts = c->plan->parts, whole = parts - parts % PARTS_AT_ONCE;
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, whole), PARTS_AT_ONCE, 2,
-                        sums);
-    memcpy(sums, loop.carried, sizeof sums);
-    for (int64_t i = 0; i < PARTS_AT_ONCE; i++)
-        add_part(c, counts, tsr_tile_offset(b, loop.index, i), sums);
-    tsr_tile_loop_end(b, &loop, sums);
-    memcpy(sums, loop.carried, sizeof sums);
+    TSR_TILE_FOR_CARRIED(b, loop, tsr_tile_index(b, 0), tsr_tile_index(b, whole), PARTS_AT_ONCE, 2,
+                         sums) {
+        for (int64_t i = 0; i < PARTS_AT_ONCE; i++)
+            add_part(c, counts, tsr_tile_offset(b, loop.index, i), sums);
+    }
     for (int64_t i = whole; i < parts; i++) add_part(c, counts, tsr_tile_index(b, i), sums);
     MlirValue below = tsr_tile_int(b, words(b, LANES), 0);
     for (uint32_t at = 0; at < lanes; at += LANES) {
@@ -254,24 +250,23 @@ static tsr_result lower_place(tsr_tile_group *step, const void *of) {
     MlirType type = words(b, LANES), index = tsr_tile_index_type(b);
     uint32_t inputs = step->input_count;
     find_bases(&c, step->buffers[inputs - 1]);
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, c.begin, c.end, LANES, 0, NULL);
-    MlirValue keys =
-        tsr_tile_load(b, TSR_DTYPE_I32, step->buffers[0], loop.index, LANES, tsr_tile_null);
-    MlirValue places;
-    if (c.number)
-        places =
-            tsr_tile_load(b, TSR_DTYPE_I32, step->buffers[1], loop.index, LANES, tsr_tile_null);
-    else {
-        MlirValue first = tsr_tile_to(b, "arith.index_cast", loop.index, words(b, 0));
-        places = tsr_tile_2(b, "arith.addi", tsr_tile_splat(b, first, LANES),
-                            tsr_tile_iota(b, mlirShapedTypeGetElementType(type), LANES));
+    TSR_TILE_FOR(b, loop, c.begin, c.end, LANES) {
+        MlirValue keys =
+            tsr_tile_load(b, TSR_DTYPE_I32, step->buffers[0], loop.index, LANES, tsr_tile_null);
+        MlirValue places;
+        if (c.number)
+            places =
+                tsr_tile_load(b, TSR_DTYPE_I32, step->buffers[1], loop.index, LANES, tsr_tile_null);
+        else {
+            MlirValue first = tsr_tile_to(b, "arith.index_cast", loop.index, words(b, 0));
+            places = tsr_tile_2(b, "arith.addi", tsr_tile_splat(b, first, LANES),
+                                tsr_tile_iota(b, mlirShapedTypeGetElementType(type), LANES));
+        }
+        MlirValue to = count_lanes_before(&c, take_digit(&c, keys));
+        to = tsr_tile_to(b, "arith.index_cast", to, tsr_tile_vector_type(index, LANES));
+        tsr_tile_scatter(b, keys, step->buffers[inputs], to);
+        tsr_tile_scatter(b, places, step->buffers[inputs + 1], to);
     }
-    MlirValue to = count_lanes_before(&c, take_digit(&c, keys));
-    to = tsr_tile_to(b, "arith.index_cast", to, tsr_tile_vector_type(index, LANES));
-    tsr_tile_scatter(b, keys, step->buffers[inputs], to);
-    tsr_tile_scatter(b, places, step->buffers[inputs + 1], to);
-    tsr_tile_loop_end(b, &loop, NULL);
     return TSR_SUCCESS;
 }
 
@@ -405,18 +400,17 @@ static MlirValue add_few(sum *s, MlirValue total, MlirValue at, uint32_t count, 
 /* Sums a row with few updates, or a part of its columns. */
 static void sum_few(sum *s) {
     tsr_tile_builder *b = &s->step->b;
-    tsr_tile_loop most, rest;
     MlirValue at = find_offset(s), count = tsr_tile_sub(b, s->end, s->begin);
     MlirValue total = load_input(s, at);
     MlirValue whole = tsr_tile_sub(b, s->end, tsr_tile_rem(b, count, FEW_AT_ONCE));
-    tsr_tile_loop_begin(b, &most, s->begin, whole, FEW_AT_ONCE, 1, &total);
-    total = add_few(s, most.carried[0], most.index, FEW_AT_ONCE, true);
-    tsr_tile_loop_end(b, &most, &total);
-    tsr_tile_loop_begin(b, &rest, whole, s->end, REST_AT_ONCE, 1, most.carried);
-    total = add_few(s, rest.carried[0], rest.index, REST_AT_ONCE, false);
-    tsr_tile_loop_end(b, &rest, &total);
-    tsr_tile_store(b, s->plan->of.dtype, rest.carried[0], s->step->buffers[s->step->input_count],
-                   at, s->mask);
+    TSR_TILE_FOR_CARRIED(b, most, s->begin, whole, FEW_AT_ONCE, 1, &total) {
+        total = add_few(s, total, most.index, FEW_AT_ONCE, true);
+    }
+    TSR_TILE_FOR_CARRIED(b, rest, whole, s->end, REST_AT_ONCE, 1, &total) {
+        total = add_few(s, total, rest.index, REST_AT_ONCE, false);
+    }
+    tsr_tile_store(b, s->plan->of.dtype, total, s->step->buffers[s->step->input_count], at,
+                   s->mask);
 }
 
 static MlirValue load_places(sum *s, MlirValue at) {
@@ -441,17 +435,17 @@ static void sum_many(sum *s) {
     MlirValue at = find_offset(s), count = tsr_tile_sub(b, s->end, s->begin), places[LANES];
     MlirValue carried[] = {load_input(s, at), load_places(s, s->begin)};
     MlirValue whole = tsr_tile_sub(b, s->end, tsr_tile_rem(b, count, LANES));
-    tsr_tile_loop most, rest;
-    tsr_tile_loop_begin(b, &most, s->begin, whole, LANES, 2, carried);
-    carried[1] = load_places(s, tsr_tile_offset(b, most.index, LANES));
-    extract_places(s, most.carried[1], places);
-    carried[0] = add_updates(s, most.carried[0], LANES, places, NULL);
-    tsr_tile_loop_end(b, &most, carried);
-    tsr_tile_loop_begin(b, &rest, whole, s->end, FEW_AT_ONCE, 1, most.carried);
-    carried[0] = add_few(s, rest.carried[0], rest.index, FEW_AT_ONCE, false);
-    tsr_tile_loop_end(b, &rest, carried);
-    tsr_tile_store(b, s->plan->of.dtype, rest.carried[0], s->step->buffers[s->step->input_count],
-                   at, s->mask);
+    TSR_TILE_FOR_CARRIED(b, most, s->begin, whole, LANES, 2, carried) {
+        MlirValue loaded = carried[1];
+        carried[1] = load_places(s, tsr_tile_offset(b, most.index, LANES));
+        extract_places(s, loaded, places);
+        carried[0] = add_updates(s, carried[0], LANES, places, NULL);
+    }
+    TSR_TILE_FOR_CARRIED(b, rest, whole, s->end, FEW_AT_ONCE, 1, carried) {
+        carried[0] = add_few(s, carried[0], rest.index, FEW_AT_ONCE, false);
+    }
+    tsr_tile_store(b, s->plan->of.dtype, carried[0], s->step->buffers[s->step->input_count], at,
+                   s->mask);
 }
 
 /* A list of MANY elements or more contains a multiple of MANY / 2: the program of the first such
@@ -496,8 +490,8 @@ static tsr_result lower_sum(tsr_tile_group *step, const void *user) {
     tsr_tile_builder *b = &step->b;
     uint32_t lanes = tsr_lanes_fit(TSR_BLOCKED_ELEMENTS, axis->inner);
     if (lanes < LANES) lanes = LANES;
-    int64_t few_parts = (axis->inner + lanes - 1) / lanes;
-    int64_t many_parts = (axis->inner + MANY_LANES - 1) / MANY_LANES;
+    int64_t few_parts = tsr_divide_up(axis->inner, lanes);
+    int64_t many_parts = tsr_divide_up(axis->inner, MANY_LANES);
     int64_t few = axis->outer * axis->size * few_parts;
     int64_t many = p->padded / (MANY / 2) * axis->outer * many_parts;
     sum s = {.step = step, .plan = p, .mask = tsr_tile_null};
@@ -583,9 +577,9 @@ tsr_result tsr_tile_plan_scatter_add(tsr_tile_group *group, tsr_tile_sequence *o
     plan *p = TSR_NEW(group->arena, plan, 1);
     if (!p) FAIL(group->ctx, TSR_MEMORY, "no memory to lower '%s'", group->name);
     *p = (plan){.of = of, .updates = updates, .part = PART_MIN};
-    p->padded = (of.count + LANES - 1) / LANES * LANES;
+    p->padded = tsr_round_up(of.count, LANES);
     while (p->part * PARTS_MAX < p->padded) p->part *= 2;
-    p->parts = (p->padded + p->part - 1) / p->part;
+    p->parts = tsr_divide_up(p->padded, p->part);
     p->digits = (bits + DIGIT_BITS - 1) / DIGIT_BITS;
     p->bits = (bits + p->digits - 1) / p->digits;
     make_steps(group, p, out_sequence);

@@ -56,12 +56,11 @@ static MlirValue offset_of(sort *s, MlirValue place) {
 static void exchange_run(sort *s, MlirValue begin, MlirValue end, uint32_t lanes,
                          int64_t distance) {
     tsr_tile_builder *b = &s->group->b;
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, begin, end, lanes ? lanes : 1, 0, NULL);
-    MlirValue low = offset_of(s, loop.index);
-    MlirValue high = offset_of(s, tsr_tile_offset(b, loop.index, distance));
-    exchange(s, low, high, lanes > 1 ? lanes : s->lanes, s->mask);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, begin, end, lanes ? lanes : 1) {
+        MlirValue low = offset_of(s, loop.index);
+        MlirValue high = offset_of(s, tsr_tile_offset(b, loop.index, distance));
+        exchange(s, low, high, lanes > 1 ? lanes : s->lanes, s->mask);
+    }
 }
 
 /* Exchanges for every i below size - distance with (i & p) == r. These i form runs of p; the last
@@ -72,12 +71,11 @@ static void pass(sort *s, int64_t p, int64_t r, int64_t distance) {
     if (r >= limit) return;
     uint32_t lanes = s->lanes ? 0 : tsr_lanes_fit(b->target->vector_bytes / 8, p);
     int64_t last = (limit - r) % (2 * p), rest = lanes && last < p ? last % lanes : 0;
-    tsr_tile_loop loop;
     MlirValue end = tsr_tile_index(b, limit - rest);
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, r), end, 2 * p, 0, NULL);
-    MlirValue stop = tsr_tile_min(b, tsr_tile_offset(b, loop.index, p), end);
-    exchange_run(s, loop.index, stop, lanes, distance);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, tsr_tile_index(b, r), end, 2 * p) {
+        MlirValue stop = tsr_tile_min(b, tsr_tile_offset(b, loop.index, p), end);
+        exchange_run(s, loop.index, stop, lanes, distance);
+    }
     if (!rest) return;
     MlirValue mask = tsr_tile_mask(b, tsr_tile_index(b, rest), lanes);
     exchange(s, offset_of(s, end), offset_of(s, tsr_tile_offset(b, end, distance)), lanes, mask);
@@ -96,15 +94,14 @@ static void network(sort *s) {
 static void copy_in(sort *s, MlirValue from) {
     tsr_tile_builder *b = &s->group->b;
     MlirType number = tsr_tile_value_type(b, TSR_DTYPE_I64, 0);
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, s->axis.size), 1, 0,
-                        NULL);
-    MlirValue at = offset_of(s, loop.index);
-    MlirValue x = tsr_tile_load_stored(b, s->dtype, from, at, s->lanes, s->mask);
-    MlirValue place = tsr_tile_to(b, "arith.index_cast", loop.index, number);
-    tsr_tile_store_stored(b, x, s->values, at, s->mask);
-    tsr_tile_store(b, TSR_DTYPE_I64, tsr_tile_splat(b, place, s->lanes), s->places, at, s->mask);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, tsr_tile_index(b, 0), tsr_tile_index(b, s->axis.size), 1) {
+        MlirValue at = offset_of(s, loop.index);
+        MlirValue x = tsr_tile_load_stored(b, s->dtype, from, at, s->lanes, s->mask);
+        MlirValue place = tsr_tile_to(b, "arith.index_cast", loop.index, number);
+        tsr_tile_store_stored(b, x, s->values, at, s->mask);
+        tsr_tile_store(b, TSR_DTYPE_I64, tsr_tile_splat(b, place, s->lanes), s->places, at,
+                       s->mask);
+    }
 }
 
 tsr_result tsr_tile_lower_sort(tsr_tile_group *group) {
@@ -128,14 +125,14 @@ tsr_result tsr_tile_lower_sort(tsr_tile_group *group) {
     /* About log n squared / 2 exchanges per element, each of about 16 bytes. */
     int64_t bytes = 256 * s.axis.size;
     tsr_strip_begin(group, s.axis.outer, s.axis.inner, bytes, false, &strip);
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, strip.begin, strip.end, s.lanes ? s.lanes : 1, 0, NULL);
-    if (s.lanes && s.axis.inner % s.lanes)
-        s.mask = tsr_tile_mask(b, tsr_tile_sub(b, strip.end, loop.index), s.lanes);
-    s.base = tsr_tile_add(b, tsr_tile_mul(b, strip.row, s.axis.size * s.axis.inner), loop.index);
-    copy_in(&s, group->buffers[from]);
-    network(&s);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, strip.begin, strip.end, s.lanes ? s.lanes : 1) {
+        if (s.lanes && s.axis.inner % s.lanes)
+            s.mask = tsr_tile_mask(b, tsr_tile_sub(b, strip.end, loop.index), s.lanes);
+        s.base =
+            tsr_tile_add(b, tsr_tile_mul(b, strip.row, s.axis.size * s.axis.inner), loop.index);
+        copy_in(&s, group->buffers[from]);
+        network(&s);
+    }
     tsr_strip_end(group, &strip);
     return TSR_SUCCESS;
 }

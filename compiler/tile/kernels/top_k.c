@@ -71,22 +71,23 @@ static void insert(top_k *t, MlirValue x, MlirValue place) {
     MlirValue at_place = tsr_tile_to(b, "arith.index_cast", place, number);
     MlirValue new_value = tsr_tile_splat(b, x, t->lanes);
     MlirValue new_place = tsr_tile_splat(b, at_place, t->lanes);
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, t->vectors), 1, 0, NULL);
-    MlirValue back = tsr_tile_sub(b, tsr_tile_index(b, t->vectors - 1), loop.index);
-    MlirValue before_at = tsr_tile_mul(b, back, t->lanes), at = tsr_tile_offset(b, before_at, 1);
-    MlirValue old = tsr_tile_load(b, t->dtype, t->best, at, t->lanes, tsr_tile_null);
-    MlirValue before = tsr_tile_load(b, t->dtype, t->best, before_at, t->lanes, tsr_tile_null);
-    MlirValue i = tsr_tile_load(b, TSR_DTYPE_I64, t->where, at, t->lanes, tsr_tile_null);
-    MlirValue j = tsr_tile_load(b, TSR_DTYPE_I64, t->where, before_at, t->lanes, tsr_tile_null);
-    MlirValue moves = enters(t, new_value, new_place, old, i);
-    MlirValue moved = enters(t, new_value, new_place, before, j);
-    MlirValue value = tsr_tile_select(b, moved, before, new_value);
-    MlirValue index = tsr_tile_select(b, moved, j, new_place);
-    tsr_tile_store(b, t->dtype, tsr_tile_select(b, moves, value, old), t->best, at, tsr_tile_null);
-    tsr_tile_store(b, TSR_DTYPE_I64, tsr_tile_select(b, moves, index, i), t->where, at,
-                   tsr_tile_null);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, tsr_tile_index(b, 0), tsr_tile_index(b, t->vectors), 1) {
+        MlirValue back = tsr_tile_sub(b, tsr_tile_index(b, t->vectors - 1), loop.index);
+        MlirValue before_at = tsr_tile_mul(b, back, t->lanes),
+                  at = tsr_tile_offset(b, before_at, 1);
+        MlirValue old = tsr_tile_load(b, t->dtype, t->best, at, t->lanes, tsr_tile_null);
+        MlirValue before = tsr_tile_load(b, t->dtype, t->best, before_at, t->lanes, tsr_tile_null);
+        MlirValue i = tsr_tile_load(b, TSR_DTYPE_I64, t->where, at, t->lanes, tsr_tile_null);
+        MlirValue j = tsr_tile_load(b, TSR_DTYPE_I64, t->where, before_at, t->lanes, tsr_tile_null);
+        MlirValue moves = enters(t, new_value, new_place, old, i);
+        MlirValue moved = enters(t, new_value, new_place, before, j);
+        MlirValue value = tsr_tile_select(b, moved, before, new_value);
+        MlirValue index = tsr_tile_select(b, moved, j, new_place);
+        tsr_tile_store(b, t->dtype, tsr_tile_select(b, moves, value, old), t->best, at,
+                       tsr_tile_null);
+        tsr_tile_store(b, TSR_DTYPE_I64, tsr_tile_select(b, moves, index, i), t->where, at,
+                       tsr_tile_null);
+    }
 }
 
 static MlirValue element(top_k *t, MlirValue line, MlirValue place) {
@@ -105,18 +106,17 @@ static MlirValue last(top_k *t) {
 static void insert_elements(top_k *t, MlirValue line, MlirValue begin, MlirValue end, bool all) {
     tsr_tile_builder *b = &t->group->b;
     MlirValue zero = tsr_tile_index(b, 0), one = tsr_tile_index(b, 1);
-    tsr_tile_loop loop, once;
-    tsr_tile_loop_begin(b, &loop, begin, end, 1, 0, NULL);
-    MlirValue x = element(t, line, loop.index);
-    if (all) {
-        insert(t, x, loop.index);
-    } else {
-        MlirValue good = tsr_order_before(b, t->dtype, true, x, last(t));
-        tsr_tile_loop_begin(b, &once, zero, tsr_tile_select(b, good, one, zero), 1, 0, NULL);
-        insert(t, x, loop.index);
-        tsr_tile_loop_end(b, &once, NULL);
+    TSR_TILE_FOR(b, loop, begin, end, 1) {
+        MlirValue x = element(t, line, loop.index);
+        if (all) {
+            insert(t, x, loop.index);
+        } else {
+            MlirValue good = tsr_order_before(b, t->dtype, true, x, last(t));
+            TSR_TILE_FOR(b, once, zero, tsr_tile_select(b, good, one, zero), 1) {
+                insert(t, x, loop.index);
+            }
+        }
     }
-    tsr_tile_loop_end(b, &loop, NULL);
 }
 
 /* Scans whole blocks of the line from element k on; returns the end of the last one. */
@@ -127,23 +127,22 @@ static int64_t scan(top_k *t, MlirValue line) {
     int64_t wide = VECTORS * (int64_t)lanes, blocks = (t->size - t->k) / wide;
     tsr_reduction largest = {.group = t->group, .dtype = t->dtype, .op = &tsr_reduction_max};
     if (!blocks) return t->k;
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, blocks), 1, 0, NULL);
-    MlirValue begin = tsr_tile_offset(b, tsr_tile_mul(b, loop.index, wide), t->k);
-    MlirValue at = tsr_tile_add(b, tsr_tile_mul(b, line, t->size), begin), most = tsr_tile_null;
-    for (int64_t v = 0; v < VECTORS; v++) {
-        MlirValue x = tsr_tile_load(b, t->dtype, t->from, tsr_tile_offset(b, at, v * lanes), lanes,
-                                    tsr_tile_null);
-        most = v ? tsr_element_max(b, t->dtype, most, x) : x;
+    TSR_TILE_FOR(b, loop, tsr_tile_index(b, 0), tsr_tile_index(b, blocks), 1) {
+        MlirValue begin = tsr_tile_offset(b, tsr_tile_mul(b, loop.index, wide), t->k);
+        MlirValue at = tsr_tile_add(b, tsr_tile_mul(b, line, t->size), begin), most = tsr_tile_null;
+        for (int64_t v = 0; v < VECTORS; v++) {
+            MlirValue x = tsr_tile_load(b, t->dtype, t->from, tsr_tile_offset(b, at, v * lanes),
+                                        lanes, tsr_tile_null);
+            most = v ? tsr_element_max(b, t->dtype, most, x) : x;
+        }
+        most = tsr_reduction_tree(&largest, most, lanes);
+        MlirValue some = tsr_order_before(b, t->dtype, true, most, last(t));
+        /* The maximum may be NaN and then hide a number. */
+        if (tsr_dtype_is_float(t->dtype))
+            some = tsr_tile_2(b, "arith.ori", some, tsr_tile_fcompare(b, TSR_FCMP_UNO, most, most));
+        MlirValue end = tsr_tile_offset(b, begin, wide);
+        insert_elements(t, line, begin, tsr_tile_select(b, some, end, begin), false);
     }
-    most = tsr_reduction_tree(&largest, most, lanes);
-    MlirValue some = tsr_order_before(b, t->dtype, true, most, last(t));
-    /* The maximum may be NaN and then hide a number. */
-    if (tsr_dtype_is_float(t->dtype))
-        some = tsr_tile_2(b, "arith.ori", some, tsr_tile_fcompare(b, TSR_FCMP_UNO, most, most));
-    MlirValue end = tsr_tile_offset(b, begin, wide);
-    insert_elements(t, line, begin, tsr_tile_select(b, some, end, begin), false);
-    tsr_tile_loop_end(b, &loop, NULL);
     return t->k + blocks * wide;
 }
 
@@ -182,18 +181,15 @@ tsr_result tsr_tile_lower_top_k(tsr_tile_group *group) {
     t.values = group->buffers[group->input_count];
     t.places = group->buffers[group->input_count + 1];
     t.lanes = b->target->vector_bytes / 8;
-    t.vectors = (t.k + t.lanes - 1) / t.lanes;
+    t.vectors = tsr_divide_up(t.k, t.lanes);
     t.best = tsr_tile_local(b, tsr_tile_storage_type(b, t.dtype), t.vectors * t.lanes + 1);
     t.where = tsr_tile_local(b, tsr_tile_storage_type(b, TSR_DTYPE_I64), t.vectors * t.lanes + 1);
     int64_t bytes = t.size * (int64_t)tsr_dtype_size(t.dtype);
     int64_t each = b->target->warp_lanes || bytes >= PROGRAM_BYTES ? 1 : PROGRAM_BYTES / bytes;
-    group->grid = (t.lines + each - 1) / each;
+    group->grid = tsr_divide_up(t.lines, each);
     MlirValue pid = group->grid > 1 ? tsr_tile_program_id(b) : tsr_tile_index(b, 0);
     MlirValue first = tsr_tile_mul(b, pid, each);
     MlirValue end = tsr_tile_min(b, tsr_tile_offset(b, first, each), tsr_tile_index(b, t.lines));
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, first, end, 1, 0, NULL);
-    emit_line(&t, loop.index);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, first, end, 1) { emit_line(&t, loop.index); }
     return TSR_SUCCESS;
 }

@@ -79,7 +79,7 @@ static MlirValue b_pairs(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValue 
 }
 
 static void one_step(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValue step, bool last,
-                     const MlirValue *sums, MlirValue *out_sums) {
+                     MlirValue *sums) {
     MlirValue row[TSR_TILE_VECTORS_MAX];
     for (uint32_t v = 0; v < t->vectors; v++) row[v] = b_pairs(b, t, step, v, last);
     for (int64_t i = 0; i < t->rows; i++) {
@@ -90,7 +90,7 @@ static void one_step(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValue step
             bool cut = half && lanes != t->lanes;
             MlirValue operands[] = {cut ? tsr_tile_slice(b, a, 0, TSR_DOT_PAIR * lanes) : a, row[v],
                                     sums[at]};
-            out_sums[at] =
+            sums[at] =
                 tsr_build_value(&b->at, "tile.dot", operands, 3, mlirValueGetType(sums[at]), NULL);
         }
     }
@@ -99,14 +99,12 @@ static void one_step(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValue step
 void tsr_dot_multiply(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValue count,
                       MlirValue *accumulators) {
     uint32_t size = (uint32_t)t->rows * t->vectors;
-    MlirValue next[TSR_GEMM_TILE_MAX], whole = tsr_tile_offset(b, count, t->odd ? -1 : 0);
-    tsr_tile_loop loop;
+    MlirValue whole = tsr_tile_offset(b, count, t->odd ? -1 : 0);
     TSR_ASSERT(size <= TSR_GEMM_TILE_MAX);
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), whole, 1, size, accumulators);
-    one_step(b, t, loop.index, false, loop.carried, next);
-    tsr_tile_loop_end(b, &loop, next);
-    memcpy(accumulators, loop.carried, size * sizeof *accumulators);
-    if (t->odd) one_step(b, t, whole, true, loop.carried, accumulators);
+    TSR_TILE_FOR_CARRIED(b, loop, tsr_tile_index(b, 0), whole, 1, size, accumulators) {
+        one_step(b, t, loop.index, false, accumulators);
+    }
+    if (t->odd) one_step(b, t, whole, true, accumulators);
 }
 
 static void mark_normal(tsr_tile_builder *b, MlirOperation rounds) {
@@ -170,11 +168,8 @@ static void pack_step(tsr_tile_builder *b, const tsr_gemm_pack *p, MlirValue ste
 }
 
 void tsr_dot_pack_rows(tsr_tile_builder *b, const tsr_gemm_pack *p, bool odd) {
-    tsr_tile_loop loop;
     MlirValue whole = tsr_tile_offset(b, p->count, odd ? -1 : 0);
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), whole, 1, 0, NULL);
-    pack_step(b, p, loop.index, false);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, tsr_tile_index(b, 0), whole, 1) { pack_step(b, p, loop.index, false); }
     if (odd) pack_step(b, p, whole, true);
 }
 
@@ -233,12 +228,12 @@ void tsr_dot_pack_columns(tsr_tile_builder *b, const tsr_gemm_pack *p, bool odd)
     int64_t count = 0;
     bool whole = tsr_tile_index_known(p->count, &count) && count % p->lanes == 0 && !odd;
     bool masked = !whole || !mlirValueIsNull(p->columns);
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), p->count, p->lanes, 0, NULL);
-    MlirValue steps = tsr_tile_sub(b, p->count, loop.index);
-    MlirValue left = tsr_tile_offset(b, tsr_tile_mul(b, steps, TSR_DOT_PAIR), odd ? -1 : 0);
-    for (uint32_t v = 0; v < p->vectors; v++) pack_square(b, p, loop.index, left, steps, masked, v);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, tsr_tile_index(b, 0), p->count, p->lanes) {
+        MlirValue steps = tsr_tile_sub(b, p->count, loop.index);
+        MlirValue left = tsr_tile_offset(b, tsr_tile_mul(b, steps, TSR_DOT_PAIR), odd ? -1 : 0);
+        for (uint32_t v = 0; v < p->vectors; v++)
+            pack_square(b, p, loop.index, left, steps, masked, v);
+    }
 }
 
 /* ---- A in pairs ------------------------------------------------------------------------------ */
@@ -270,16 +265,15 @@ static void pack_a_step(tsr_tile_builder *b, const tsr_gemm_pack_tiles *p, MlirV
                         MlirValue whole, bool half) {
     MlirValue masks[TSR_GEMM_ROWS_MAX];
     int64_t together = p->rows * TSR_GEMM_TILES_TOGETHER;
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), whole, together, 0, NULL);
-    pack_tiles(b, p, step, loop.index, TSR_GEMM_TILES_TOGETHER, NULL, half);
-    tsr_tile_loop_end(b, &loop, NULL);
-    tsr_tile_loop_begin(b, &loop, whole, p->row_count, p->rows, 0, NULL);
-    MlirValue left = tsr_tile_sub(b, p->rows_left, loop.index);
-    for (int64_t at = 0, v = 0; at < p->rows; at += p->lanes, v++)
-        masks[v] = tsr_tile_mask(b, tsr_tile_offset(b, left, -at), p->lanes);
-    pack_tiles(b, p, step, loop.index, 1, masks, half);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, tsr_tile_index(b, 0), whole, together) {
+        pack_tiles(b, p, step, loop.index, TSR_GEMM_TILES_TOGETHER, NULL, half);
+    }
+    TSR_TILE_FOR(b, loop, whole, p->row_count, p->rows) {
+        MlirValue left = tsr_tile_sub(b, p->rows_left, loop.index);
+        for (int64_t at = 0, v = 0; at < p->rows; at += p->lanes, v++)
+            masks[v] = tsr_tile_mask(b, tsr_tile_offset(b, left, -at), p->lanes);
+        pack_tiles(b, p, step, loop.index, 1, masks, half);
+    }
 }
 
 void tsr_dot_pack_a(tsr_tile_builder *b, const tsr_gemm_pack_tiles *p, bool odd) {
@@ -290,10 +284,7 @@ void tsr_dot_pack_a(tsr_tile_builder *b, const tsr_gemm_pack_tiles *p, bool odd)
     within = tsr_tile_min(b, within, p->row_count);
     MlirValue whole =
         tsr_tile_sub(b, within, tsr_tile_rem(b, within, p->rows * TSR_GEMM_TILES_TOGETHER));
-    tsr_tile_loop over;
-    tsr_tile_loop_begin(b, &over, zero, steps, 1, 0, NULL);
-    pack_a_step(b, p, over.index, whole, false);
-    tsr_tile_loop_end(b, &over, NULL);
+    TSR_TILE_FOR(b, over, zero, steps, 1) { pack_a_step(b, p, over.index, whole, false); }
     if (odd) pack_a_step(b, p, steps, whole, true);
 }
 

@@ -83,18 +83,18 @@ static void finish_rows(const tsr_epilogue *e, const tsr_epilogue_tile *t) {
     uint32_t rank = t->point.space->rank, wide = t->point.lanes * t->vectors;
     store_sums(e, t, e->rows);
     tsr_point point = t->point;
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, t->rows), 1, 0, NULL);
-    point.index[rank - 2] = tsr_tile_add(b, t->row, loop.index);
-    tsr_region_emit(e->region, 1, &point);
-    point.index[rank - 1] = t->column;
-    point.lanes = wide;
-    if (t->columns) point.mask = tsr_tile_mask(b, tsr_tile_index(b, t->columns), wide);
-    e->given->value = rounded(e, tsr_tile_load(b, dtype, e->rows, tsr_tile_mul(b, loop.index, wide),
-                                               wide, tsr_tile_null));
-    tsr_region_emit(e->region, 2, &point);
-    tsr_region_store(e->region, e->outputs, &point);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, tsr_tile_index(b, 0), tsr_tile_index(b, t->rows), 1) {
+        point.index[rank - 2] = tsr_tile_add(b, t->row, loop.index);
+        tsr_region_emit(e->region, 1, &point);
+        point.index[rank - 1] = t->column;
+        point.lanes = wide;
+        if (t->columns) point.mask = tsr_tile_mask(b, tsr_tile_index(b, t->columns), wide);
+        e->given->value =
+            rounded(e, tsr_tile_load(b, dtype, e->rows, tsr_tile_mul(b, loop.index, wide), wide,
+                                     tsr_tile_null));
+        tsr_region_emit(e->region, 2, &point);
+        tsr_region_store(e->region, e->outputs, &point);
+    }
 }
 
 tsr_result tsr_epilogue_finish(const tsr_epilogue *e, const tsr_epilogue_tile *t) {

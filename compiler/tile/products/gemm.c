@@ -63,7 +63,7 @@ void tsr_gemm_widen_last(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValue 
 
 /* Multiplies row k of B by column k of A. */
 static void multiply_step(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValue k,
-                          const MlirValue *sums, MlirValue *out_sums) {
+                          MlirValue *sums) {
     MlirValue row[TSR_TILE_VECTORS_MAX], step = tsr_tile_mul(b, k, t->b_step);
     MlirValue b_at = tsr_tile_add(b, t->b_at, step);
     for (uint32_t v = 0; v < t->vectors; v++) {
@@ -86,7 +86,7 @@ static void multiply_step(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValue
             uint32_t at = (uint32_t)i * t->vectors + v, lanes = tsr_gemm_lanes(t, v);
             /* LLVM uses half of the other register; for a slice it would emit a shuffle. */
             if (lanes != t->lanes) a = tsr_tile_splat(b, element, lanes);
-            out_sums[at] = tsr_tile_3(b, "math.fma", a, row[v], sums[at]);
+            sums[at] = tsr_tile_3(b, "math.fma", a, row[v], sums[at]);
         }
     }
 }
@@ -94,39 +94,35 @@ static void multiply_step(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValue
 void tsr_gemm_multiply(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValue count,
                        MlirValue *accumulators) {
     uint32_t size = (uint32_t)t->rows * t->vectors;
-    MlirValue next[TSR_GEMM_TILE_MAX];
-    tsr_tile_loop loop;
     int64_t steps = 0;
     TSR_ASSERT(size <= TSR_GEMM_TILE_MAX);
     if (t->unrolled && tsr_tile_index_known(count, &steps)) {
-        for (int64_t k = 0; k < steps; k++)
-            multiply_step(b, t, tsr_tile_index(b, k), accumulators, accumulators);
+        for (int64_t k = 0; k < steps; k++) multiply_step(b, t, tsr_tile_index(b, k), accumulators);
         return;
     }
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), count, 1, size, accumulators);
-    multiply_step(b, t, loop.index, loop.carried, next);
-    tsr_tile_loop_end(b, &loop, next);
-    memcpy(accumulators, loop.carried, size * sizeof *accumulators);
+    TSR_TILE_FOR_CARRIED(b, loop, tsr_tile_index(b, 0), count, 1, size, accumulators) {
+        multiply_step(b, t, loop.index, accumulators);
+    }
 }
 
 void tsr_gemm_pack_rows(tsr_tile_builder *b, const tsr_gemm_pack *p) {
     MlirValue masks[TSR_TILE_VECTORS_MAX];
-    tsr_tile_loop loop;
     for (uint32_t v = 0; v < p->vectors; v++)
         masks[v] = mlirValueIsNull(p->columns)
                        ? tsr_tile_null
                        : tsr_tile_mask(b, tsr_tile_offset(b, p->columns, -(int64_t)(v * p->lanes)),
                                        p->lanes);
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), p->count, 1, 0, NULL);
-    MlirValue from = tsr_tile_add(b, p->from_at, tsr_tile_mul(b, loop.index, p->from_step));
-    MlirValue to = tsr_tile_add(b, p->to_at, tsr_tile_mul(b, loop.index, p->to_step));
-    for (uint32_t v = 0; v < p->vectors; v++) {
-        MlirValue value = tsr_tile_load(b, p->from_dtype, p->from,
-                                        tsr_tile_offset(b, from, v * p->lanes), p->lanes, masks[v]);
-        tsr_tile_store(b, p->to_dtype, value, p->to, tsr_tile_offset(b, to, v * p->lanes),
-                       tsr_tile_null);
+    TSR_TILE_FOR(b, loop, tsr_tile_index(b, 0), p->count, 1) {
+        MlirValue from = tsr_tile_add(b, p->from_at, tsr_tile_mul(b, loop.index, p->from_step));
+        MlirValue to = tsr_tile_add(b, p->to_at, tsr_tile_mul(b, loop.index, p->to_step));
+        for (uint32_t v = 0; v < p->vectors; v++) {
+            MlirValue value =
+                tsr_tile_load(b, p->from_dtype, p->from, tsr_tile_offset(b, from, v * p->lanes),
+                              p->lanes, masks[v]);
+            tsr_tile_store(b, p->to_dtype, value, p->to, tsr_tile_offset(b, to, v * p->lanes),
+                           tsr_tile_null);
+        }
     }
-    tsr_tile_loop_end(b, &loop, NULL);
 }
 
 /* Packs one square of `left` rows of k. */
@@ -167,11 +163,10 @@ void tsr_gemm_pack_columns(tsr_tile_builder *b, const tsr_gemm_pack *p) {
     int64_t count = 0;
     bool whole = tsr_tile_index_known(p->count, &count) && count % p->lanes == 0;
     bool masked = !whole || !mlirValueIsNull(p->columns);
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), p->count, p->lanes, 0, NULL);
-    MlirValue left = tsr_tile_sub(b, p->count, loop.index);
-    for (uint32_t v = 0; v < p->vectors; v++) pack_square(b, p, loop.index, left, masked, v);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, tsr_tile_index(b, 0), p->count, p->lanes) {
+        MlirValue left = tsr_tile_sub(b, p->count, loop.index);
+        for (uint32_t v = 0; v < p->vectors; v++) pack_square(b, p, loop.index, left, masked, v);
+    }
 }
 
 enum { PREFETCH_K = 2 }; /* prefetch distance in values of k */
@@ -216,18 +211,17 @@ void tsr_gemm_pack_a(tsr_tile_builder *b, const tsr_gemm_pack_tiles *p) {
     within = tsr_tile_select(b, tsr_tile_icompare(b, TSR_ICMP_SGT, within, zero), within, zero);
     within = tsr_tile_min(b, within, p->row_count);
     MlirValue whole = tsr_tile_sub(b, within, tsr_tile_rem(b, within, together));
-    tsr_tile_loop over_k, loop;
-    tsr_tile_loop_begin(b, &over_k, zero, p->count, 1, 0, NULL);
-    tsr_tile_loop_begin(b, &loop, zero, whole, together, 0, NULL);
-    pack_tiles(b, p, over_k.index, loop.index, TSR_GEMM_TILES_TOGETHER, NULL);
-    tsr_tile_loop_end(b, &loop, NULL);
-    tsr_tile_loop_begin(b, &loop, whole, p->row_count, p->rows, 0, NULL);
-    MlirValue left = tsr_tile_sub(b, p->rows_left, loop.index);
-    for (int64_t at = 0, v = 0; at < p->rows; at += p->lanes, v++)
-        masks[v] = tsr_tile_mask(b, tsr_tile_offset(b, left, -at), p->lanes);
-    pack_tiles(b, p, over_k.index, loop.index, 1, masks);
-    tsr_tile_loop_end(b, &loop, NULL);
-    tsr_tile_loop_end(b, &over_k, NULL);
+    TSR_TILE_FOR(b, over_k, zero, p->count, 1) {
+        TSR_TILE_FOR(b, loop, zero, whole, together) {
+            pack_tiles(b, p, over_k.index, loop.index, TSR_GEMM_TILES_TOGETHER, NULL);
+        }
+        TSR_TILE_FOR(b, loop, whole, p->row_count, p->rows) {
+            MlirValue left = tsr_tile_sub(b, p->rows_left, loop.index);
+            for (int64_t at = 0, v = 0; at < p->rows; at += p->lanes, v++)
+                masks[v] = tsr_tile_mask(b, tsr_tile_offset(b, left, -at), p->lanes);
+            pack_tiles(b, p, over_k.index, loop.index, 1, masks);
+        }
+    }
 }
 
 bool tsr_gemm_alias(int64_t row_bytes, int64_t rows) {
@@ -256,7 +250,7 @@ static double weigh_tile(const tsr_gemm_shape *shape, uint32_t lanes, uint32_t v
     static const double speed[TSR_TILE_VECTORS_MAX] = {0.80, 0.97, 1.0, 0.98};
     static const double small_cost = 1.02, far_cost = 1.1;
     double cost = weigh_columns(shape->n, lanes, vectors, rows, speed);
-    if (rows) cost *= (double)((shape->m + rows - 1) / rows * rows);
+    if (rows) cost *= (double)(tsr_round_up(shape->m, rows));
     if (rows * vectors <= CHAINS_SHORT)
         cost *= small_cost;
     else if (shape->k && rows * vectors >= CHAINS_LARGE)
@@ -326,13 +320,13 @@ int64_t tsr_gemm_run_panels(int64_t panels, int64_t row_bytes, int64_t m) {
     enum { RUN_BYTES = 768 };
     int64_t run = RUN_BYTES / m > LINE_BYTES ? RUN_BYTES / m : LINE_BYTES;
     int64_t parts = row_bytes > 2 * run ? row_bytes / run / 2 * 2 : 1; /* an even number */
-    return (panels + parts - 1) / parts;
+    return tsr_divide_up(panels, parts);
 }
 
 int64_t tsr_gemm_part(int64_t x, int64_t part, int64_t unit) {
     if (part >= x) return x;
     int64_t parts = (x + (part > 1 ? part : 1) - 1) / (part > 1 ? part : 1);
-    return ((x + parts - 1) / parts + unit - 1) / unit * unit;
+    return (tsr_divide_up(x, parts) + unit - 1) / unit * unit;
 }
 
 /* ---- operands -------------------------------------------------------------------------------- */

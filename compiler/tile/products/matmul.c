@@ -41,7 +41,6 @@ enum {
     PREFETCH_K_LEAST = 64,  /* a tile with this number of steps hides the latency of prefetches */
 };
 
-static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
 static int64_t least(int64_t x, int64_t y) { return x < y ? x : y; }
 
 /* ---- blocks on the stack --------------------------------------------------------------------- */
@@ -301,7 +300,7 @@ static bool may_prefetch(const tsr_matmul *mm, const tile *t) {
 /* The number of steps of the loop over k in which one row of the epilogue's operands and results is
  * prefetched. */
 static int64_t steps_per_row(const tsr_matmul *mm, const tile *t) {
-    return divide_up(t->panel->block->k_count, mm->transposed ? mm->size.width : t->rows);
+    return tsr_divide_up(t->panel->block->k_count, mm->transposed ? mm->size.width : t->rows);
 }
 
 /* True if these rows are prefetched in parts of the loop. The first tile of a panel does not
@@ -345,25 +344,21 @@ static void multiply_asking(tsr_matmul *mm, const tile *t, const tsr_gemm_tile *
     tsr_tile_builder *b = &mm->group->b;
     const block *at = t->panel->block;
     bool b_ahead = asks_for_share(mm, t), rows = asks_for_rows(mm, t);
-    int64_t share = b_ahead ? divide_up(at->k_count, mm->asking_tiles) : 1;
-    int64_t each = divide_up(at->k_count, share), part = each;
+    int64_t share = b_ahead ? tsr_divide_up(at->k_count, mm->asking_tiles) : 1;
+    int64_t each = tsr_divide_up(at->k_count, share), part = each;
     if (rows) part = least(part, steps_per_row(mm, t));
     int64_t whole = at->k_count - gemm->odd;
     uint32_t count = (uint32_t)t->rows * t->panel->vectors;
-    MlirValue next[TSR_GEMM_TILE_MAX];
     tsr_gemm_tile even = *gemm;
     even.odd = false;
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, low, high, part, count, accumulators);
-    memcpy(next, loop.carried, count * sizeof *next);
-    if (b_ahead) ask_for_b(mm, t, loop.index, share, each);
-    if (rows) ask_for_row(mm, t, loop.index);
-    MlirValue steps = tsr_tile_index(b, part);
-    if (whole % part || mm->chunks)
-        steps = tsr_tile_min(b, steps, tsr_tile_sub(b, high, loop.index));
-    multiply_steps(mm, &even, loop.index, steps, next);
-    tsr_tile_loop_end(b, &loop, next);
-    memcpy(accumulators, loop.carried, count * sizeof *accumulators);
+    TSR_TILE_FOR_CARRIED(b, loop, low, high, part, count, accumulators) {
+        if (b_ahead) ask_for_b(mm, t, loop.index, share, each);
+        if (rows) ask_for_row(mm, t, loop.index);
+        MlirValue steps = tsr_tile_index(b, part);
+        if (whole % part || mm->chunks)
+            steps = tsr_tile_min(b, steps, tsr_tile_sub(b, high, loop.index));
+        multiply_steps(mm, &even, loop.index, steps, accumulators);
+    }
     if (gemm->odd)
         multiply_steps(mm, gemm, tsr_tile_index(b, whole), tsr_tile_index(b, 1), accumulators);
 }
@@ -376,28 +371,24 @@ static void multiply_finishing(tsr_matmul *mm, const tile *t, const tsr_gemm_til
     tsr_tile_builder *b = &mm->group->b;
     const block *at = t->panel->block;
     uint32_t vectors = t->panel->vectors, count = (uint32_t)t->rows * vectors;
-    int64_t share = asks_for_share(mm, t) ? divide_up(at->k_count, mm->asking_tiles) : 0;
-    int64_t each = divide_up(share, t->rows), done = mm->between * count;
-    MlirValue next[TSR_GEMM_TILE_MAX];
+    int64_t share = asks_for_share(mm, t) ? tsr_divide_up(at->k_count, mm->asking_tiles) : 0;
+    int64_t each = tsr_divide_up(share, t->rows), done = mm->between * count;
     tsr_epilogue_tile own = epilogue_tile(mm, t, NULL), before = own;
     before.row = tsr_tile_offset(b, own.row, -mm->size.rows);
     tsr_gemm_tile even = *gemm;
     even.odd = false;
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, t->rows), 1, count,
-                        accumulators);
-    memcpy(next, loop.carried, count * sizeof *next);
-    MlirValue asked = tsr_tile_mul(b, loop.index, each);
-    for (int64_t i = 0; i < each; i++) ask_for_b(mm, t, tsr_tile_offset(b, asked, i), share, 1);
-    tsr_epilogue_prefetch_row(&mm->epilogue, &own, tsr_tile_add(b, own.row, loop.index));
-    MlirValue step = tsr_tile_mul(b, loop.index, mm->between * vectors);
-    for (uint32_t v = 0; v < vectors; v++) {
-        tsr_epilogue_finish_deferred(&mm->epilogue, &before, loop.index, v);
-        multiply_steps(mm, &even, tsr_tile_offset(b, step, v * mm->between),
-                       tsr_tile_index(b, mm->between), next);
+    TSR_TILE_FOR_CARRIED(b, loop, tsr_tile_index(b, 0), tsr_tile_index(b, t->rows), 1, count,
+                         accumulators) {
+        MlirValue asked = tsr_tile_mul(b, loop.index, each);
+        for (int64_t i = 0; i < each; i++) ask_for_b(mm, t, tsr_tile_offset(b, asked, i), share, 1);
+        tsr_epilogue_prefetch_row(&mm->epilogue, &own, tsr_tile_add(b, own.row, loop.index));
+        MlirValue step = tsr_tile_mul(b, loop.index, mm->between * vectors);
+        for (uint32_t v = 0; v < vectors; v++) {
+            tsr_epilogue_finish_deferred(&mm->epilogue, &before, loop.index, v);
+            multiply_steps(mm, &even, tsr_tile_offset(b, step, v * mm->between),
+                           tsr_tile_index(b, mm->between), accumulators);
+        }
     }
-    tsr_tile_loop_end(b, &loop, next);
-    memcpy(accumulators, loop.carried, count * sizeof *accumulators);
     if (done < at->k_count)
         multiply_steps(mm, gemm, tsr_tile_index(b, done), tsr_tile_index(b, at->k_count - done),
                        accumulators);
@@ -432,14 +423,13 @@ static void multiply_chunks(tsr_matmul *mm, const tile *t, const tsr_gemm_tile *
     int64_t offsets[TSR_GEMM_TILE_MAX];
     tsr_product_offsets where = chunk_offsets(mm, t, offsets);
     MlirValue next[TSR_GEMM_TILE_MAX], zero = tsr_tile_index(b, 0);
-    tsr_tile_loop loop;
     if (mm->k_blocks == 1) tsr_product_clear(b, &sums, &where);
-    tsr_tile_loop_begin(b, &loop, zero, tsr_tile_index(b, at->k_count), TSR_PRODUCT_CHUNK, 0, NULL);
-    memcpy(next, accumulators, where.count * sizeof *next);
-    multiply_range(mm, t, gemm, loop.index, TSR_PRODUCT_CHUNK, next);
-    MlirValue chunk = tsr_tile_div(b, tsr_tile_add(b, at->k0, loop.index), TSR_PRODUCT_CHUNK);
-    tsr_product_push(b, &sums, &where, tsr_product_carries(b, chunk, mm->chunks), next);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, zero, tsr_tile_index(b, at->k_count), TSR_PRODUCT_CHUNK) {
+        memcpy(next, accumulators, where.count * sizeof *next);
+        multiply_range(mm, t, gemm, loop.index, TSR_PRODUCT_CHUNK, next);
+        MlirValue chunk = tsr_tile_div(b, tsr_tile_add(b, at->k0, loop.index), TSR_PRODUCT_CHUNK);
+        tsr_product_push(b, &sums, &where, tsr_product_carries(b, chunk, mm->chunks), next);
+    }
     if (at->last) tsr_product_finish(b, &sums, &where, accumulators);
 }
 
@@ -532,16 +522,16 @@ static tsr_result emit_tile(tsr_matmul *mm, const tile *t) {
 static void finish_deferred(tsr_matmul *mm, const panel *p, MlirValue whole) {
     tsr_tile_builder *b = &mm->group->b;
     MlirValue zero = tsr_tile_index(b, 0);
-    tsr_tile_loop once, rows;
     MlirValue last = tsr_tile_2(b, "arith.maxsi", tsr_tile_offset(b, whole, -mm->size.rows), zero);
-    tsr_tile_loop_begin(b, &once, last, whole, mm->size.rows, 0, NULL);
-    tile t = {.panel = p, .rows = mm->size.rows, .row = tsr_tile_add(b, p->block->row, once.index)};
-    tsr_epilogue_tile after = epilogue_tile(mm, &t, NULL);
-    tsr_tile_loop_begin(b, &rows, zero, tsr_tile_index(b, t.rows), 1, 0, NULL);
-    for (uint32_t v = 0; v < p->vectors; v++)
-        tsr_epilogue_finish_deferred(&mm->epilogue, &after, rows.index, v);
-    tsr_tile_loop_end(b, &rows, NULL);
-    tsr_tile_loop_end(b, &once, NULL);
+    TSR_TILE_FOR(b, once, last, whole, mm->size.rows) {
+        tile t = {
+            .panel = p, .rows = mm->size.rows, .row = tsr_tile_add(b, p->block->row, once.index)};
+        tsr_epilogue_tile after = epilogue_tile(mm, &t, NULL);
+        TSR_TILE_FOR(b, rows, zero, tsr_tile_index(b, t.rows), 1) {
+            for (uint32_t v = 0; v < p->vectors; v++)
+                tsr_epilogue_finish_deferred(&mm->epilogue, &after, rows.index, v);
+        }
+    }
 }
 
 /* ---- a program ------------------------------------------------------------------------------- */
@@ -550,10 +540,9 @@ static void finish_deferred(tsr_matmul *mm, const panel *p, MlirValue whole) {
 static tsr_result emit_panel(tsr_matmul *mm, panel *p) {
     tsr_tile_builder *b = &mm->group->b;
     const block *at = p->block;
-    tsr_tile_loop loop;
     tile t = {.panel = p};
     p->vectors = mm->vectors;
-    if (p->edge) p->vectors = (uint32_t)divide_up(p->edge, mm->lanes);
+    if (p->edge) p->vectors = (uint32_t)tsr_divide_up(p->edge, mm->lanes);
     for (uint32_t v = 0; v < p->vectors; v++) {
         int64_t left = p->edge - (int64_t)(v * mm->lanes);
         bool whole = !p->edge || left >= (int64_t)mm->lanes;
@@ -573,11 +562,11 @@ static tsr_result emit_panel(tsr_matmul *mm, panel *p) {
         t.follows = defers && part == 1;
         if (defers && part == 2) finish_deferred(mm, p, whole);
         if (!t.rows || (part == 1 && first_apart && mm->m < 2 * t.rows)) continue;
-        tsr_tile_loop_begin(b, &loop, ends[part], ends[part + 1], t.rows, 0, NULL);
-        t.local = loop.index;
-        t.row = tsr_tile_add(b, at->row, loop.index);
-        TRY(mm->group->ctx, emit_tile(mm, &t));
-        tsr_tile_loop_end(b, &loop, NULL);
+        TSR_TILE_FOR(b, loop, ends[part], ends[part + 1], t.rows) {
+            t.local = loop.index;
+            t.row = tsr_tile_add(b, at->row, loop.index);
+            TRY(mm->group->ctx, emit_tile(mm, &t));
+        }
     }
     return TSR_SUCCESS;
 }
@@ -586,14 +575,13 @@ static tsr_result emit_panel(tsr_matmul *mm, panel *p) {
 static tsr_result emit_panels(tsr_matmul *mm, const block *at, MlirValue low, MlirValue high,
                               int64_t edge) {
     tsr_tile_builder *b = &mm->group->b;
-    tsr_tile_loop loop;
     panel p = {.block = at, .edge = edge};
-    tsr_tile_loop_begin(b, &loop, low, high, 1, 0, NULL);
-    p.column =
-        tsr_tile_mul(b, edge ? tsr_tile_index(b, mm->panels - 1) : loop.index, mm->size.width);
-    p.local = tsr_tile_sub(b, loop.index, at->first_panel);
-    TRY(mm->group->ctx, emit_panel(mm, &p));
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, low, high, 1) {
+        p.column =
+            tsr_tile_mul(b, edge ? tsr_tile_index(b, mm->panels - 1) : loop.index, mm->size.width);
+        p.local = tsr_tile_sub(b, loop.index, at->first_panel);
+        TRY(mm->group->ctx, emit_panel(mm, &p));
+    }
     return TSR_SUCCESS;
 }
 
@@ -629,14 +617,13 @@ static MlirValue scratch_count(tsr_matmul *mm, const block *at) {
 
 static void clear_scratch(tsr_matmul *mm, const block *at) {
     tsr_tile_builder *b = &mm->group->b;
-    tsr_tile_loop loop;
     MlirValue zero = tsr_element_zero(b, mm->compute, mm->lanes);
     MlirValue count = scratch_count(mm, at);
     for (int64_t slot = 0; slot < tsr_matmul_slots(mm); slot++) {
-        tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), count, mm->lanes, 0, NULL);
-        tsr_tile_store(b, mm->compute, zero, mm->scratch,
-                       tsr_tile_offset(b, loop.index, slot * mm->slot), tsr_tile_null);
-        tsr_tile_loop_end(b, &loop, NULL);
+        TSR_TILE_FOR(b, loop, tsr_tile_index(b, 0), count, mm->lanes) {
+            tsr_tile_store(b, mm->compute, zero, mm->scratch,
+                           tsr_tile_offset(b, loop.index, slot * mm->slot), tsr_tile_null);
+        }
     }
 }
 
@@ -644,7 +631,6 @@ static void clear_scratch(tsr_matmul *mm, const block *at) {
  * the earlier chunks, and chains begin again. */
 static void end_chunk(tsr_matmul *mm, const block *at, MlirValue k_block) {
     tsr_tile_builder *b = &mm->group->b;
-    tsr_tile_loop once, loop;
     tsr_product_sums sums = chunk_sums(mm);
     int64_t blocks = TSR_PRODUCT_CHUNK / mm->size.k_block, chains = sums.slots * mm->slot;
     static const int64_t here[] = {0};
@@ -652,30 +638,30 @@ static void end_chunk(tsr_matmul *mm, const block *at, MlirValue k_block) {
     MlirValue behind = tsr_tile_rem(b, tsr_tile_offset(b, k_block, 1), blocks);
     MlirValue ends = tsr_tile_icompare(b, TSR_ICMP_EQ, behind, zero);
     MlirValue times = tsr_tile_select(b, ends, tsr_tile_index(b, 1), zero);
-    tsr_tile_loop_begin(b, &once, zero, times, 1, 0, NULL);
-    MlirValue carries = tsr_product_carries(b, tsr_tile_div(b, k_block, blocks), mm->chunks);
-    tsr_tile_loop_begin(b, &loop, zero, scratch_count(mm, at), mm->lanes, 0, NULL);
-    MlirValue chain = tsr_tile_offset(b, loop.index, chains);
-    MlirValue sum = tsr_tile_load(b, mm->compute, mm->scratch, chain, mm->lanes, tsr_tile_null);
-    tsr_product_offsets where = {.at = loop.index, .offsets = here, .count = 1, .lanes = mm->lanes};
-    tsr_product_push(b, &sums, &where, carries, &sum);
-    tsr_tile_store(b, mm->compute, none, mm->scratch, chain, tsr_tile_null);
-    tsr_tile_loop_end(b, &loop, NULL);
-    tsr_tile_loop_end(b, &once, NULL);
+    TSR_TILE_FOR(b, once, zero, times, 1) {
+        MlirValue carries = tsr_product_carries(b, tsr_tile_div(b, k_block, blocks), mm->chunks);
+        TSR_TILE_FOR(b, loop, zero, scratch_count(mm, at), mm->lanes) {
+            MlirValue chain = tsr_tile_offset(b, loop.index, chains);
+            MlirValue sum =
+                tsr_tile_load(b, mm->compute, mm->scratch, chain, mm->lanes, tsr_tile_null);
+            tsr_product_offsets where = {
+                .at = loop.index, .offsets = here, .count = 1, .lanes = mm->lanes};
+            tsr_product_push(b, &sums, &where, carries, &sum);
+            tsr_tile_store(b, mm->compute, none, mm->scratch, chain, tsr_tile_null);
+        }
+    }
 }
 
 static tsr_result emit_program(tsr_matmul *mm, block *at) {
     tsr_tile_builder *b = &mm->group->b;
     if (mm->k_blocks > 1) {
         clear_scratch(mm, at);
-        tsr_tile_loop loop;
-        tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, mm->k_blocks - 1), 1,
-                            0, NULL);
-        at->k0 = tsr_tile_mul(b, loop.index, mm->size.k_block);
-        at->k_count = mm->size.k_block;
-        TRY(mm->group->ctx, emit_k_block(mm, at));
-        if (mm->chunks && !mm->chunks_by_tiles) end_chunk(mm, at, loop.index);
-        tsr_tile_loop_end(b, &loop, NULL);
+        TSR_TILE_FOR(b, loop, tsr_tile_index(b, 0), tsr_tile_index(b, mm->k_blocks - 1), 1) {
+            at->k0 = tsr_tile_mul(b, loop.index, mm->size.k_block);
+            at->k_count = mm->size.k_block;
+            TRY(mm->group->ctx, emit_k_block(mm, at));
+            if (mm->chunks && !mm->chunks_by_tiles) end_chunk(mm, at, loop.index);
+        }
     }
     at->k0 = tsr_tile_index(b, (mm->k_blocks - 1) * mm->size.k_block);
     at->k_count = mm->k - (mm->k_blocks - 1) * mm->size.k_block;
@@ -702,13 +688,12 @@ static void enter_batch(tsr_matmul *mm, MlirValue batch) {
 static tsr_result emit_at_once(tsr_matmul *mm, block *at) {
     tsr_tile_builder *b = &mm->group->b;
     MlirValue end = tsr_tile_mul(b, tsr_tile_program_end(b), mm->size.program_panels);
-    tsr_tile_loop loop;
     end = tsr_tile_min(b, end, tsr_tile_index(b, mm->panels));
-    tsr_tile_loop_begin(b, &loop, at->first_panel, end, mm->panels_at_once, 0, NULL);
-    at->first_panel = loop.index;
-    at->panel_end = tsr_tile_min(b, tsr_tile_offset(b, loop.index, mm->panels_at_once), end);
-    TRY(mm->group->ctx, emit_program(mm, at));
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, at->first_panel, end, mm->panels_at_once) {
+        at->first_panel = loop.index;
+        at->panel_end = tsr_tile_min(b, tsr_tile_offset(b, loop.index, mm->panels_at_once), end);
+        TRY(mm->group->ctx, emit_program(mm, at));
+    }
     return TSR_SUCCESS;
 }
 
@@ -738,8 +723,8 @@ static void make_locals(tsr_matmul *mm) {
     tsr_tile_builder *b = &mm->group->b;
     const tsr_matmul_sizes *s = &mm->size;
     MlirType type = tsr_tile_storage_type(b, mm->unit > 1 ? mm->dtype : mm->compute);
-    int64_t steps = divide_up(s->k_block, mm->lanes) * mm->lanes * mm->unit;
-    int64_t tiles = divide_up(s->block_rows, s->rows) * mm->unit;
+    int64_t steps = tsr_round_up(s->k_block, mm->lanes) * mm->unit;
+    int64_t tiles = tsr_divide_up(s->block_rows, s->rows) * mm->unit;
     if (mm->b_packed) mm->panel = tsr_tile_local(b, type, steps * s->width);
     if (mm->a_packed) mm->a_local = tsr_tile_local(b, type, tsr_matmul_packed_tile(mm) * tiles);
     mm->slot = (mm->k_blocks > 1 ? mm->panels_at_once * s->block_rows : s->rows) * s->width;
@@ -760,27 +745,26 @@ static tsr_result emit(tsr_matmul *mm) {
     mm->point = (tsr_point){.space = &mm->space};
     tsr_region_emit(&mm->after, 0, &mm->point);
     make_locals(mm);
-    int64_t blocks = divide_up(mm->m, mm->size.block_rows);
-    int64_t parts = divide_up(mm->panels, mm->size.program_panels);
-    int64_t programs = blocks * divide_up(parts, mm->far_parts) * mm->far_parts;
+    int64_t blocks = tsr_divide_up(mm->m, mm->size.block_rows);
+    int64_t parts = tsr_divide_up(mm->panels, mm->size.program_panels);
+    int64_t programs = blocks * tsr_round_up(parts, mm->far_parts);
     double flops = 2.0 * (double)mm->m * (double)mm->n * (double)mm->k + 1;
     double each = (double)tsr_matmul_program_flops(mm);
     int64_t matrices =
         programs == 1 && flops < each ? least((int64_t)(each / flops) + 1, mm->batch) : 1;
-    mm->group->grid = divide_up(mm->batch, matrices) * programs;
+    mm->group->grid = tsr_divide_up(mm->batch, matrices) * programs;
     MlirValue pid = mm->group->grid > 1 ? tsr_tile_program_id(b) : tsr_tile_index(b, 0);
     if (matrices == 1) {
         enter_batch(mm, mm->batch > 1 ? tsr_tile_div(b, pid, programs) : tsr_tile_index(b, 0));
         return emit_matrix(mm, mm->batch > 1 ? tsr_tile_rem(b, pid, programs) : pid, blocks);
     }
-    tsr_tile_loop loop;
     MlirValue first = tsr_tile_mul(b, pid, matrices);
     MlirValue end =
         tsr_tile_min(b, tsr_tile_offset(b, first, matrices), tsr_tile_index(b, mm->batch));
-    tsr_tile_loop_begin(b, &loop, first, end, 1, 0, NULL);
-    enter_batch(mm, loop.index);
-    TRY(mm->group->ctx, emit_matrix(mm, tsr_tile_index(b, 0), blocks));
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, first, end, 1) {
+        enter_batch(mm, loop.index);
+        TRY(mm->group->ctx, emit_matrix(mm, tsr_tile_index(b, 0), blocks));
+    }
     return TSR_SUCCESS;
 }
 

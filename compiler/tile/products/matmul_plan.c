@@ -40,7 +40,6 @@ static_assert(PANEL_BYTES + SCRATCH_BYTES <= LOCAL_BYTES &&
                   PANEL_BYTES + A_SCRATCH_BYTES <= LOCAL_BYTES / 4 * 3,
               "the local buffers fit the stack, and leave room for A");
 
-static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
 static int64_t least(int64_t x, int64_t y) { return x < y ? x : y; }
 static int64_t most(int64_t x, int64_t y) { return x > y ? x : y; }
 
@@ -76,7 +75,7 @@ static void plan_tile(tsr_matmul *mm) {
                             .row_bytes = mm->a_row == 1 ? 0 : mm->a_row * size / mm->unit};
     tsr_gemm_plan_tile(target, &shape, &mm->lanes, &mm->vectors, &rows);
     mm->size.width = (int64_t)mm->lanes * mm->vectors;
-    mm->panels = divide_up(mm->n, mm->size.width);
+    mm->panels = tsr_divide_up(mm->n, mm->size.width);
     if (!mm->size.rows || mm->size.rows > target->matmul_rows[mm->vectors - 1])
         mm->size.rows = rows;
     if (mm->transposed) mm->size.rows = least(mm->size.rows, mm->lanes);
@@ -133,7 +132,7 @@ static void plan_k(tsr_matmul *mm) {
         plan_chunks(mm, limit);
     else
         mm->size.k_block = tsr_gemm_part(mm->k, limit, mm->b_packed ? mm->lanes : 1);
-    mm->k_blocks = most(divide_up(mm->k, most(mm->size.k_block, 1)), 1);
+    mm->k_blocks = most(tsr_divide_up(mm->k, most(mm->size.k_block, 1)), 1);
 }
 
 int64_t tsr_matmul_packed_tile(const tsr_matmul *mm) {
@@ -158,8 +157,8 @@ static void plan_packed_blocks(const tsr_matmul *mm, int64_t *out_rows, int64_t 
                          ? PROGRAMS_WANTED
                          : (int64_t)(flops / program_flops) + 1;
     for (int64_t parts = 1; parts <= mm->panels; parts++) {
-        int64_t panels = divide_up(mm->panels, parts), columns = panels * s->width;
-        int64_t rows = least(packed_rows(mm), divide_up(mm->m, divide_up(wanted, parts)));
+        int64_t panels = tsr_divide_up(mm->panels, parts), columns = panels * s->width;
+        int64_t rows = least(packed_rows(mm), tsr_divide_up(mm->m, tsr_divide_up(wanted, parts)));
         if (mm->k_blocks > 1)
             rows = least(rows, scratch_bytes(mm) / (columns * tsr_matmul_element_size(mm)));
         double cost = A_COST / (double)columns;
@@ -176,7 +175,7 @@ static void plan_packed_blocks(const tsr_matmul *mm, int64_t *out_rows, int64_t 
  * there are few programs, and their number is odd, the last one would run while other processors
  * are idle. */
 static int64_t packed_b_rows(const tsr_matmul *mm) {
-    int64_t programs = divide_up(mm->m, PACKED_ROWS_MAX) * mm->panels;
+    int64_t programs = tsr_divide_up(mm->m, PACKED_ROWS_MAX) * mm->panels;
     double flops = (double)PACKED_ROWS_MAX * (double)mm->size.width * (double)mm->k;
     bool uneven = programs < PROGRAMS_WANTED && programs % 2 == 1 && flops >= PACKED_FLOPS;
     return uneven ? PACKED_ROWS_MAX / 2 : PACKED_ROWS_MAX;
@@ -188,10 +187,10 @@ static void plan_more_blocks(tsr_matmul *mm) {
     tsr_matmul_sizes *s = &mm->size;
     double flops = 2.0 * (double)mm->m * (double)mm->n * (double)mm->k;
     double wanted = fmin(flops / (double)tsr_matmul_program_flops(mm), PROGRAMS_WANTED);
-    int64_t parts = divide_up(mm->panels, s->program_panels) * mm->batch;
+    int64_t parts = tsr_divide_up(mm->panels, s->program_panels) * mm->batch;
     int64_t blocks = (int64_t)(wanted / (double)parts);
     if (mm->group->b.target->warp_lanes || mm->a_packed || mm->b_packed || mm->b_streamed) return;
-    if (blocks > divide_up(mm->m, s->block_rows))
+    if (blocks > tsr_divide_up(mm->m, s->block_rows))
         s->block_rows = tsr_gemm_part(mm->m, most(mm->m / blocks, s->rows), s->rows);
 }
 
@@ -232,7 +231,7 @@ static void plan_blocks(tsr_matmul *mm) {
                   mm->m <= s->block_rows && mm->batch == 1 && s->program_panels < mm->panels;
     wanted = most(scratch / (s->block_rows * s->width * size), s->program_panels);
     if (mm->at_once) mm->panels_at_once = least(wanted, mm->panels);
-    int64_t parts = divide_up(mm->panels, s->program_panels);
+    int64_t parts = tsr_divide_up(mm->panels, s->program_panels);
     int64_t part_bytes = s->program_panels * s->width * mm->k * size;
     mm->far_parts = parts;
     if (b_bytes(mm) > FAR_BYTES && mm->m > s->block_rows)

@@ -9,8 +9,6 @@
 
 enum { TRANSPOSED_MAX = 128 /* maximum rows of A that replace B's columns */ };
 
-static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
-
 /* The elements between neighbours along each dimension of the batch. */
 static void batch_strides(const tsr_matmul *mm, const tsr_shape *shape, int64_t *strides) {
     uint32_t from = shape->rank - 2;
@@ -127,7 +125,7 @@ tsr_result tsr_matmul_read(tsr_matmul *mm) {
     mm->compute = tsr_tile_compute_dtype(mm->dtype);
     mm->m = (int64_t)a_dims[at];
     mm->depth = (int64_t)a_dims[!at];
-    mm->k = divide_up(mm->depth, mm->unit);
+    mm->k = tsr_divide_up(mm->depth, mm->unit);
     mm->n = (int64_t)b_dims[!bt];
     mm->a_row = at && mm->m > 1 ? 1 : mm->depth;
     mm->a_k = (at ? mm->m : 1) * mm->unit;

@@ -38,17 +38,16 @@ static MlirValue find_first(tsr_reduction *r, const tsr_point *point) {
     MlirValue carried[2] = {tsr_tile_null, tsr_tile_int(b, type, 0)};
     if (!r->reduced_count) return carried[1];
     carried[0] = element_at(r, point, zero);
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 1), tsr_tile_index(b, r->reduced_count), 1, 2,
-                        carried);
-    MlirValue x = element_at(r, point, loop.index);
-    MlirValue better = is_better(r, x, loop.carried[0]);
-    MlirValue number = tsr_tile_to(b, "arith.index_cast", loop.index, scalar);
-    MlirValue next[2] = {
-        tsr_tile_select(b, better, x, loop.carried[0]),
-        tsr_tile_select(b, better, tsr_tile_splat(b, number, point->lanes), loop.carried[1])};
-    tsr_tile_loop_end(b, &loop, next);
-    return loop.carried[1];
+    TSR_TILE_FOR_CARRIED(b, loop, tsr_tile_index(b, 1), tsr_tile_index(b, r->reduced_count), 1, 2,
+                         carried) {
+        MlirValue x = element_at(r, point, loop.index);
+        MlirValue better = is_better(r, x, carried[0]);
+        MlirValue number = tsr_tile_to(b, "arith.index_cast", loop.index, scalar);
+        carried[0] = tsr_tile_select(b, better, x, carried[0]);
+        carried[1] =
+            tsr_tile_select(b, better, tsr_tile_splat(b, number, point->lanes), carried[1]);
+    }
+    return carried[1];
 }
 
 /* ---- a long run in vectors ------------------------------------------------------------------- */
@@ -93,12 +92,11 @@ static MlirValue find_equal(tsr_reduction *r, const tsr_point *at, MlirValue lar
     tsr_point point = *at;
     point.lanes = lanes;
     MlirValue first = tsr_tile_int(b, tsr_tile_value_type(b, TSR_DTYPE_I32, lanes), INT32_MAX);
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, whole), lanes, 1, &first);
-    point.index[last] = loop.index;
-    first = visit_places(r, &point, largest, loop.carried[0]);
-    tsr_tile_loop_end(b, &loop, &first);
-    first = loop.carried[0];
+    TSR_TILE_FOR_CARRIED(b, loop, tsr_tile_index(b, 0), tsr_tile_index(b, whole), lanes, 1,
+                         &first) {
+        point.index[last] = loop.index;
+        first = visit_places(r, &point, largest, first);
+    }
     if (whole < size) {
         point.index[last] = tsr_tile_index(b, whole);
         point.mask = tsr_tile_mask(b, tsr_tile_index(b, size - whole), lanes);
@@ -131,7 +129,7 @@ tsr_result tsr_tile_lower_argmax(tsr_tile_group *group) {
     int64_t size = r.contiguous ? 1 : r.space.dims[last], parts = size;
     if (!r.contiguous) {
         lanes = tsr_lanes_fit(2 * group->b.target->vector_bytes / 8, size);
-        parts = (size + lanes - 1) / lanes;
+        parts = tsr_divide_up(size, lanes);
         column[last] = true;
     }
     for (uint32_t d = 0; d <= last; d++) inner[d] = r.space.reduced[d] || column[d];

@@ -149,7 +149,7 @@ void tsr_reduction_finish(tsr_reduction *r, MlirValue result, const tsr_point *p
 
 void tsr_tile_share(tsr_tile_group *group, int64_t count, int64_t each, tsr_tile_loop *loop) {
     tsr_tile_builder *b = &group->b;
-    group->grid = (count + each - 1) / each;
+    group->grid = tsr_divide_up(count, each);
     MlirValue begin = tsr_tile_index(b, 0), end = tsr_tile_index(b, count);
     if (group->grid > 1) {
         begin = tsr_tile_mul(b, tsr_tile_program_id(b), each);
@@ -189,16 +189,13 @@ void tsr_partials_add_range(tsr_reduction *r, const tsr_point *at, MlirValue fir
     tsr_point point = *at;
     point.lanes = lanes;
     if (whole) {
-        tsr_tile_loop loop;
-        tsr_tile_loop_begin(b, &loop, first, tsr_tile_offset(b, first, whole), step,
-                            partials->count, partials->values);
-        memcpy(partials->values, loop.carried, partials->count * sizeof *loop.carried);
-        for (uint32_t k = 0; k < partials->count; k++) {
-            point.index[last] = tsr_tile_offset(b, loop.index, k * lanes);
-            visit_run(r, &point, k, partials);
+        TSR_TILE_FOR_CARRIED(b, loop, first, tsr_tile_offset(b, first, whole), step,
+                             partials->count, partials->values) {
+            for (uint32_t k = 0; k < partials->count; k++) {
+                point.index[last] = tsr_tile_offset(b, loop.index, k * lanes);
+                visit_run(r, &point, k, partials);
+            }
         }
-        tsr_tile_loop_end(b, &loop, partials->values);
-        memcpy(partials->values, loop.carried, partials->count * sizeof *loop.carried);
     }
     for (uint32_t k = 0; whole + (int64_t)(k * lanes) < count; k++) {
         int64_t begin = whole + (int64_t)(k * lanes);
@@ -223,14 +220,12 @@ static void reduce_runs(tsr_reduction *r, const tsr_point *at, tsr_partials *par
     bool others[TSR_RANK_MAX] = {false};
     for (uint32_t d = 0; d < last; d++) others[d] = r->space.reduced[d];
     tsr_point point = *at;
-    tsr_tile_loop loop;
     MlirValue runs = tsr_tile_index(b, r->reduced_count / r->space.dims[last]);
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), runs, 1, partials->count, partials->values);
-    memcpy(partials->values, loop.carried, partials->count * sizeof *loop.carried);
-    tsr_point_unflatten(b, &point, others, loop.index);
-    tsr_partials_add_run(r, &point, partials);
-    tsr_tile_loop_end(b, &loop, partials->values);
-    memcpy(partials->values, loop.carried, partials->count * sizeof *loop.carried);
+    TSR_TILE_FOR_CARRIED(b, loop, tsr_tile_index(b, 0), runs, 1, partials->count,
+                         partials->values) {
+        tsr_point_unflatten(b, &point, others, loop.index);
+        tsr_partials_add_run(r, &point, partials);
+    }
 }
 
 /* The same for a chunk: it is part of a run, or consists of runs read 64 elements at a time. */
@@ -239,24 +234,21 @@ static void reduce_run_chunk(tsr_reduction *r, const tsr_point *at, MlirValue fi
     tsr_tile_builder *b = &r->group->b;
     uint32_t last = r->space.rank - 1;
     tsr_point point = *at;
-    tsr_tile_loop loop;
     if (r->space.dims[last] % TSR_SUM_CHUNK == 0) {
         tsr_point_unflatten(b, &point, r->space.reduced, first);
         tsr_partials_add_range(r, &point, point.index[last], count, partials);
         return;
     }
     point.lanes = partials->lanes;
-    tsr_tile_loop_begin(b, &loop, first, tsr_tile_offset(b, first, count), TSR_PARTIALS,
-                        partials->count, partials->values);
-    memcpy(partials->values, loop.carried, partials->count * sizeof *loop.carried);
-    tsr_point_unflatten(b, &point, r->space.reduced, loop.index);
-    MlirValue begin = point.index[last];
-    for (uint32_t k = 0; k < partials->count; k++) {
-        point.index[last] = tsr_tile_offset(b, begin, k * partials->lanes);
-        visit_run(r, &point, k, partials);
+    TSR_TILE_FOR_CARRIED(b, loop, first, tsr_tile_offset(b, first, count), TSR_PARTIALS,
+                         partials->count, partials->values) {
+        tsr_point_unflatten(b, &point, r->space.reduced, loop.index);
+        MlirValue begin = point.index[last];
+        for (uint32_t k = 0; k < partials->count; k++) {
+            point.index[last] = tsr_tile_offset(b, begin, k * partials->lanes);
+            visit_run(r, &point, k, partials);
+        }
     }
-    tsr_tile_loop_end(b, &loop, partials->values);
-    memcpy(partials->values, loop.carried, partials->count * sizeof *loop.carried);
 }
 
 /* Several reduced dimensions of any length: element by element. */
@@ -267,16 +259,15 @@ static MlirValue reduce_scattered(tsr_reduction *r, const tsr_point *at, MlirVal
     tsr_tile_store(b, r->dtype, tsr_reduction_identity(r, TSR_PARTIALS), local, zero,
                    tsr_tile_null);
     tsr_point point = *at;
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, first, tsr_tile_offset(b, first, count), 1, 0, NULL);
-    tsr_point_unflatten(b, &point, r->space.reduced, loop.index);
-    tsr_region_emit(&r->before, 2, &point);
-    MlirValue slot = tsr_tile_rem(b, loop.index, TSR_PARTIALS);
-    MlirValue partial = tsr_tile_load(b, r->dtype, local, slot, 0, tsr_tile_null);
-    MlirValue value = tsr_node_value(&r->before, r->before.results[0], &point);
-    tsr_tile_store(b, r->dtype, tsr_reduction_combine(r, partial, value), local, slot,
-                   tsr_tile_null);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, first, tsr_tile_offset(b, first, count), 1) {
+        tsr_point_unflatten(b, &point, r->space.reduced, loop.index);
+        tsr_region_emit(&r->before, 2, &point);
+        MlirValue slot = tsr_tile_rem(b, loop.index, TSR_PARTIALS);
+        MlirValue partial = tsr_tile_load(b, r->dtype, local, slot, 0, tsr_tile_null);
+        MlirValue value = tsr_node_value(&r->before, r->before.results[0], &point);
+        tsr_tile_store(b, r->dtype, tsr_reduction_combine(r, partial, value), local, slot,
+                       tsr_tile_null);
+    }
     return tsr_tile_load(b, r->dtype, local, zero, TSR_PARTIALS, tsr_tile_null);
 }
 

@@ -69,7 +69,7 @@ static MlirValue find_place(tsr_reduction *r, tsr_tile_group *step, int64_t each
                             tsr_point *point, MlirValue *out_outer) {
     tsr_tile_builder *b = &r->group->b;
     uint32_t last = r->space.rank - 1;
-    int64_t size = r->space.dims[last], parts = (size + lanes - 1) / lanes;
+    int64_t size = r->space.dims[last], parts = tsr_divide_up(size, lanes);
     step->grid = r->kept_count / size * each * parts;
     if (b->target->arch) step->registers = REGISTERS;
     MlirValue pid = tsr_tile_program_id(b), item = tsr_tile_div(b, pid, parts);
@@ -144,18 +144,17 @@ static tsr_result lower_parts(tsr_tile_group *step, const void *user) {
     int64_t n = p->partials, rows = rows_at_once(&r, lanes), blocks = r.reduced_count / n;
     int64_t whole = blocks - blocks % rows;
     MlirValue total = tsr_reduction_identity(&r, lanes);
-    tsr_tile_loop most, rest;
-    tsr_tile_loop_begin(b, &most, number, tsr_tile_offset(b, number, whole * n), rows * n, 1,
-                        &total);
-    total = add_rows(&r, &point, most.index, n, (uint32_t)rows, most.carried[0]);
-    tsr_tile_loop_end(b, &most, &total);
+    TSR_TILE_FOR_CARRIED(b, most, number, tsr_tile_offset(b, number, whole * n), rows * n, 1,
+                         &total) {
+        total = add_rows(&r, &point, most.index, n, (uint32_t)rows, total);
+    }
     total = add_rows(&r, &point, tsr_tile_offset(b, number, whole * n), n,
-                     (uint32_t)(blocks - whole), most.carried[0]);
-    tsr_tile_loop_begin(b, &rest, tsr_tile_offset(b, number, blocks * n),
-                        tsr_tile_index(b, r.reduced_count), n, 1, &total);
-    total = add_rows(&r, &point, rest.index, n, 1, rest.carried[0]);
-    tsr_tile_loop_end(b, &rest, &total);
-    tsr_tile_store(b, r.dtype, rest.carried[0], step->buffers[step->input_count],
+                     (uint32_t)(blocks - whole), total);
+    TSR_TILE_FOR_CARRIED(b, rest, tsr_tile_offset(b, number, blocks * n),
+                         tsr_tile_index(b, r.reduced_count), n, 1, &total) {
+        total = add_rows(&r, &point, rest.index, n, 1, total);
+    }
+    tsr_tile_store(b, r.dtype, total, step->buffers[step->input_count],
                    partial_offset(&r, p, &point, outer, number), point.mask);
     if (blocked) tsr_tile_set_blocked(b, b->at.block, false);
     return TSR_SUCCESS;
@@ -179,14 +178,12 @@ typedef void column_visit(group_part *p, MlirValue column, MlirValue partial);
 /* Visits all columns; a mask is used for a partial vector. */
 static void walk_columns(group_part *p, MlirValue partial, column_visit *visit) {
     tsr_tile_builder *b = &p->r.group->b;
-    tsr_tile_loop loop;
     int64_t size = p->r.space.dims[p->r.space.rank - 1], rest = size % p->lanes;
     p->point.lanes = p->lanes;
     p->point.mask = tsr_tile_null;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, size - rest), p->lanes, 0,
-                        NULL);
-    visit(p, loop.index, partial);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, tsr_tile_index(b, 0), tsr_tile_index(b, size - rest), p->lanes) {
+        visit(p, loop.index, partial);
+    }
     if (!rest) return;
     p->point.mask = tsr_tile_mask(b, tsr_tile_index(b, rest), p->lanes);
     visit(p, tsr_tile_index(b, size - rest), partial);
@@ -242,26 +239,24 @@ static void store_partial(group_part *p, MlirValue column, MlirValue partial) {
 
 static void walk_partials(group_part *p, column_visit *visit) {
     tsr_tile_builder *b = &p->r.group->b;
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, p->plan->count), 1, 0,
-                        NULL);
-    walk_columns(p, loop.index, visit);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, tsr_tile_index(b, 0), tsr_tile_index(b, p->plan->count), 1) {
+        walk_columns(p, loop.index, visit);
+    }
 }
 
 /* Adds the program's rows, from row `first` of each 64 on. */
 static void add_blocks(group_part *p, MlirValue first) {
     tsr_tile_builder *b = &p->r.group->b;
-    tsr_tile_loop block, loop;
     MlirValue zero = tsr_tile_index(b, 0), most = tsr_tile_index(b, p->plan->count);
     MlirValue all = tsr_tile_index(b, p->r.reduced_count);
-    tsr_tile_loop_begin(b, &block, first, all, TSR_PARTIALS, 0, NULL);
-    MlirValue rows = tsr_tile_min(b, most, tsr_tile_sub(b, all, block.index));
-    tsr_tile_loop_begin(b, &loop, zero, rows, 1, 0, NULL);
-    tsr_point_unflatten(b, &p->point, p->r.space.reduced, tsr_tile_add(b, block.index, loop.index));
-    walk_columns(p, loop.index, add_to_partial);
-    tsr_tile_loop_end(b, &loop, NULL);
-    tsr_tile_loop_end(b, &block, NULL);
+    TSR_TILE_FOR(b, block, first, all, TSR_PARTIALS) {
+        MlirValue rows = tsr_tile_min(b, most, tsr_tile_sub(b, all, block.index));
+        TSR_TILE_FOR(b, loop, zero, rows, 1) {
+            tsr_point_unflatten(b, &p->point, p->r.space.reduced,
+                                tsr_tile_add(b, block.index, loop.index));
+            walk_columns(p, loop.index, add_to_partial);
+        }
+    }
 }
 
 static tsr_result lower_group(tsr_tile_group *step, const void *user) {
@@ -427,7 +422,7 @@ static bool has_plain_constants(const tsr_tile_group *group) {
 
 static int64_t count_partials(const tsr_tile_group *group, const tsr_reduction *r) {
     int64_t size = r->space.dims[r->space.rank - 1], count = TSR_PARTIALS;
-    int64_t parts = (size + TSR_BLOCKED_ELEMENTS - 1) / TSR_BLOCKED_ELEMENTS;
+    int64_t parts = tsr_divide_up(size, TSR_BLOCKED_ELEMENTS);
     parts *= r->kept_count / size;
     while (group->is_native && count * parts < PROGRAMS_MIN &&
            r->reduced_count / (2 * count) >= CHAIN_MIN)

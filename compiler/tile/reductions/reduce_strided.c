@@ -119,27 +119,25 @@ static void prefetch_rows(columns *c) {
 static void add_row(columns *c, MlirValue flat, MlirValue partial, bool begin) {
     tsr_reduction *r = c->r;
     tsr_tile_builder *b = &r->group->b;
-    tsr_tile_loop loop;
     tsr_point_unflatten(b, &c->point, r->space.reduced, flat);
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), c->end, c->lanes, 0, NULL);
-    tsr_point *point = at_column(c, loop.index);
-    tsr_region_emit(&r->before, 2, point);
-    MlirValue value = tsr_node_value(&r->before, r->before.results[0], point);
-    MlirValue old =
-        begin ? tsr_reduction_identity(r, c->lanes) : load_partial(c, partial, loop.index);
-    store_partial(c, partial, loop.index, tsr_reduction_combine(r, old, value));
-    prefetch_rows(c);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, tsr_tile_index(b, 0), c->end, c->lanes) {
+        tsr_point *point = at_column(c, loop.index);
+        tsr_region_emit(&r->before, 2, point);
+        MlirValue value = tsr_node_value(&r->before, r->before.results[0], point);
+        MlirValue old =
+            begin ? tsr_reduction_identity(r, c->lanes) : load_partial(c, partial, loop.index);
+        store_partial(c, partial, loop.index, tsr_reduction_combine(r, old, value));
+        prefetch_rows(c);
+    }
 }
 
 /* The last chunk has fewer rows than partial results: the others begin with the identity. */
 static void clear_partials(columns *c) {
     tsr_tile_builder *b = &c->r->group->b;
-    tsr_tile_loop loop;
     MlirValue zero = tsr_tile_index(b, 0), end = tsr_tile_index(b, c->live * c->width);
-    tsr_tile_loop_begin(b, &loop, zero, end, c->lanes, 0, NULL);
-    store_partial(c, zero, loop.index, tsr_reduction_identity(c->r, c->lanes));
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, zero, end, c->lanes) {
+        store_partial(c, zero, loop.index, tsr_reduction_identity(c->r, c->lanes));
+    }
 }
 
 /* Adds rows `low` to below `high`, at most `count`. */
@@ -148,21 +146,20 @@ static void add_rows(columns *c, MlirValue low, MlirValue high, int64_t count) {
     MlirValue zero = tsr_tile_index(b, 0), full = tsr_tile_index(b, TSR_PARTIALS);
     MlirValue begun = tsr_tile_index(b, c->live);
     int64_t rest = c->r->reduced_count % TSR_SUM_CHUNK;
-    tsr_tile_loop loop, block;
     if (c->sums.chunks > 1 && rest && rest < c->live) {
         clear_partials(c);
         begun = tsr_tile_min(b, begun, tsr_tile_sub(b, high, low));
     }
-    tsr_tile_loop_begin(b, &loop, zero, begun, 1, 0, NULL);
-    add_row(c, tsr_tile_add(b, low, loop.index), loop.index, true);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, zero, begun, 1) {
+        add_row(c, tsr_tile_add(b, low, loop.index), loop.index, true);
+    }
     if (count <= TSR_PARTIALS) return;
-    tsr_tile_loop_begin(b, &block, tsr_tile_add(b, low, full), high, TSR_PARTIALS, 0, NULL);
-    MlirValue size = tsr_tile_min(b, full, tsr_tile_sub(b, high, block.index));
-    tsr_tile_loop_begin(b, &loop, zero, size, 1, 0, NULL);
-    add_row(c, tsr_tile_add(b, block.index, loop.index), loop.index, false);
-    tsr_tile_loop_end(b, &loop, NULL);
-    tsr_tile_loop_end(b, &block, NULL);
+    TSR_TILE_FOR(b, block, tsr_tile_add(b, low, full), high, TSR_PARTIALS) {
+        MlirValue size = tsr_tile_min(b, full, tsr_tile_sub(b, high, block.index));
+        TSR_TILE_FOR(b, loop, zero, size, 1) {
+            add_row(c, tsr_tile_add(b, block.index, loop.index), loop.index, false);
+        }
+    }
 }
 
 /* The halving tree over the partial results of `lanes` columns. */
@@ -171,15 +168,14 @@ static MlirValue reduce_partials(columns *c, MlirValue column) {
     tsr_tile_builder *b = &r->group->b;
     MlirValue zero = tsr_tile_index(b, 0);
     int64_t live = c->live;
-    tsr_tile_loop loop;
     if (!live) return tsr_reduction_identity(r, c->lanes);
     for (int64_t half = TSR_PARTIALS / 2; half; half /= 2) {
         if (live <= half) continue;
-        tsr_tile_loop_begin(b, &loop, zero, tsr_tile_index(b, live - half), 1, 0, NULL);
-        MlirValue low = load_partial(c, loop.index, column);
-        MlirValue high = load_partial(c, tsr_tile_offset(b, loop.index, half), column);
-        store_partial(c, loop.index, column, tsr_reduction_combine(r, low, high));
-        tsr_tile_loop_end(b, &loop, NULL);
+        TSR_TILE_FOR(b, loop, zero, tsr_tile_index(b, live - half), 1) {
+            MlirValue low = load_partial(c, loop.index, column);
+            MlirValue high = load_partial(c, tsr_tile_offset(b, loop.index, half), column);
+            store_partial(c, loop.index, column, tsr_reduction_combine(r, low, high));
+        }
         live = half;
     }
     return load_partial(c, zero, column);
@@ -230,12 +226,12 @@ static void plan_columns(columns *c) {
     c->at_once = c->live == r->reduced_count && c->live && !r->group->b.target->arch &&
                  r->before.node_count <= NODES_MAX;
     c->lanes = tsr_lanes_fit(2 * r->group->b.target->vector_bytes / (uint32_t)bytes, size);
-    int64_t most = LOCAL_BYTES / bytes / (c->live ? c->live : 1), part = (size + PARTS - 1) / PARTS;
+    int64_t most = LOCAL_BYTES / bytes / (c->live ? c->live : 1), part = tsr_divide_up(size, PARTS);
     if (part < RUN_BYTES / bytes) part = RUN_BYTES / bytes;
     if (most > part) most = part;
-    int64_t parts = (size + most - 1) / most;
+    int64_t parts = tsr_divide_up(size, most);
     if (is_chunked(c)) parts = size; /* one vector each */
-    c->width = ((size + parts - 1) / parts + c->lanes - 1) / c->lanes * c->lanes;
+    c->width = (tsr_divide_up(size, parts) + c->lanes - 1) / c->lanes * c->lanes;
 }
 
 static MlirValue reduce_chunk(void *user, MlirValue first, int64_t count) {
@@ -271,13 +267,13 @@ static void emit_columns(tsr_reduction *r, MlirValue to) {
     columns c = {.r = r, .point = {.space = &r->space}, .sums = begin_chunk_sums(r, to)};
     uint32_t last = r->space.rank - 1;
     plan_columns(&c);
-    int64_t size = r->space.dims[last], parts = (size + c.width - 1) / c.width;
+    int64_t size = r->space.dims[last], parts = tsr_divide_up(size, c.width);
     int64_t rows = c.sums.chunks > 1 ? TSR_SUM_CHUNK : r->reduced_count;
     MlirType type = tsr_tile_storage_type(b, r->dtype);
     if (c.live && !c.at_once) c.local = tsr_tile_local(b, type, c.live * c.width);
     if (c.live) tsr_region_emit(&r->before, 0, &c.point);
     if (mlirValueIsNull(to)) tsr_region_emit(&r->after, 0, &c.point);
-    tsr_tile_loop items, loop;
+    tsr_tile_loop items;
     int64_t bytes = tsr_region_bytes(&r->before, NULL, &r->space) * rows * c.width;
     tsr_reduction_programs(r, r->kept_count / size * c.sums.chunks * parts, bytes, &items);
     enter_chunk(r, &c.sums, tsr_tile_div(b, items.index, parts), &c.point);
@@ -287,12 +283,12 @@ static void emit_columns(tsr_reduction *r, MlirValue to) {
     if (size % c.width)
         c.end = tsr_tile_min(b, c.end, tsr_tile_sub(b, tsr_tile_index(b, size), c.first));
     if (c.live && !c.at_once && !is_chunked(&c)) add_all(&c);
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), c.end, c.lanes, 0, NULL);
-    tsr_point *point = at_column(&c, loop.index);
-    MlirValue result = reduce_column(&c, loop.index);
-    if (is_chunked(&c)) point = at_column(&c, loop.index); /* the chunks changed it */
-    finish_chunk(r, &c.sums, result, point);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, tsr_tile_index(b, 0), c.end, c.lanes) {
+        tsr_point *point = at_column(&c, loop.index);
+        MlirValue result = reduce_column(&c, loop.index);
+        if (is_chunked(&c)) point = at_column(&c, loop.index); /* the chunks changed it */
+        finish_chunk(r, &c.sums, result, point);
+    }
     tsr_tile_loop_end(b, &items, NULL);
 }
 
@@ -329,12 +325,9 @@ static void begin_partials(lanes_strided *c) {
 static void add_blocks(lanes_strided *c, MlirValue low, MlirValue high, int64_t step,
                        uint32_t count) {
     tsr_tile_builder *b = &c->r->group->b;
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, low, high, step, TSR_PARTIALS, c->values);
-    memcpy(c->values, loop.carried, sizeof c->values);
-    add_block(c, loop.index, count);
-    tsr_tile_loop_end(b, &loop, c->values);
-    memcpy(c->values, loop.carried, sizeof c->values);
+    TSR_TILE_FOR_CARRIED(b, loop, low, high, step, TSR_PARTIALS, c->values) {
+        add_block(c, loop.index, count);
+    }
 }
 
 /* Adds rows `first` ... first + count - 1. */

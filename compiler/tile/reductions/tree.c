@@ -18,7 +18,6 @@ static MlirValue below(tsr_tile_builder *b, MlirValue first, int64_t size, int64
 /* Emits the leaf in a loop with one iteration or no iteration, or uses the given last leaf. */
 static void emit_leaf(const tsr_tree *t, MlirValue index, MlirValue *values) {
     tsr_tile_builder *b = t->b;
-    tsr_tile_loop once;
     if (!t->last) {
         t->leaf(t->user, index, values);
         return;
@@ -27,10 +26,9 @@ static void emit_leaf(const tsr_tree *t, MlirValue index, MlirValue *values) {
     MlirValue is_last = tsr_tile_icompare(b, TSR_ICMP_EQ, index, last);
     for (uint32_t i = 0; i < t->count; i++)
         values[i] = tsr_tile_select(b, is_last, t->last[i], t->empty[i]);
-    tsr_tile_loop_begin(b, &once, index, below(b, index, 1, t->leaves - 1), 1, t->count, values);
-    t->leaf(t->user, once.index, values);
-    tsr_tile_loop_end(b, &once, values);
-    memcpy(values, once.carried, t->count * sizeof *values);
+    TSR_TILE_FOR_CARRIED(b, once, index, below(b, index, 1, t->leaves - 1), 1, t->count, values) {
+        t->leaf(t->user, once.index, values);
+    }
 }
 
 /* Emits the subtree of up to 2^level leaves from `first` on. */
@@ -119,15 +117,12 @@ void tsr_product_push(tsr_tile_builder *b, const tsr_product_sums *s, const tsr_
     TSR_ASSERT(p->count <= TSR_TILE_CARRIED_MAX);
     memcpy(next, values, p->count * sizeof *next);
     if (s->slots > 1) {
-        tsr_tile_loop loop;
-        tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), carries, 1, p->count, next);
-        memcpy(next, loop.carried, p->count * sizeof *next);
-        MlirValue full = tsr_tile_add(b, p->at, tsr_tile_mul(b, loop.index, s->slot));
-        add_slot(b, s, p, full, next);
-        for (uint32_t i = 0; i < p->count; i++) zeros[i] = zero_of(b, s, p->lanes);
-        store_slot(b, s, p, full, zeros);
-        tsr_tile_loop_end(b, &loop, next);
-        memcpy(next, loop.carried, p->count * sizeof *next);
+        TSR_TILE_FOR_CARRIED(b, loop, tsr_tile_index(b, 0), carries, 1, p->count, next) {
+            MlirValue full = tsr_tile_add(b, p->at, tsr_tile_mul(b, loop.index, s->slot));
+            add_slot(b, s, p, full, next);
+            for (uint32_t i = 0; i < p->count; i++) zeros[i] = zero_of(b, s, p->lanes);
+            store_slot(b, s, p, full, zeros);
+        }
         at = tsr_tile_add(b, p->at, tsr_tile_mul(b, carries, s->slot));
     }
     add_slot(b, s, p, at, next);

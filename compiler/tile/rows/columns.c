@@ -198,12 +198,10 @@ static void walk(rows *r, uint32_t stage) {
     tsr_tile_builder *b = &r->group->b;
     int64_t count = count_walked(r);
     int64_t whole = r->columns - r->columns % count;
-    tsr_tile_loop loop;
     if (whole) {
-        tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, whole), count, 0,
-                            NULL);
-        walk_rows(r, stage, loop.index, (uint32_t)count);
-        tsr_tile_loop_end(b, &loop, NULL);
+        TSR_TILE_FOR(b, loop, tsr_tile_index(b, 0), tsr_tile_index(b, whole), count) {
+            walk_rows(r, stage, loop.index, (uint32_t)count);
+        }
     }
     if (whole < r->columns)
         walk_rows(r, stage, tsr_tile_index(b, whole), (uint32_t)(r->columns - whole));
@@ -249,11 +247,10 @@ static MlirValue reduce_chains(const row_range *p, MlirValue first, int64_t step
     }
     MlirValue value = tsr_reduction_identity(&p->it->rules, p->r->point.lanes);
     MlirValue end = tsr_tile_offset(b, p->first, p->count);
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, first, end, TSR_PARTIALS, 1, &value);
-    value = add_row(p->r, p->it, loop.index, loop.carried[0]);
-    tsr_tile_loop_end(b, &loop, &value);
-    return loop.carried[0];
+    TSR_TILE_FOR_CARRIED(b, loop, first, end, TSR_PARTIALS, 1, &value) {
+        value = add_row(p->r, p->it, loop.index, value);
+    }
+    return value;
 }
 
 /* Reduces more than 64 rows with a loop over subtrees; unrolling all 64 chains would be too much
@@ -266,11 +263,10 @@ static MlirValue reduce_many(const row_range *p) {
     MlirType type = tsr_tile_storage_type(b, rules->dtype);
     MlirValue local = tsr_tile_local(b, type, (int64_t)SUBTREES * r->point.lanes);
     MlirValue values[SUBTREES];
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, SUBTREES), 1, 0, NULL);
-    MlirValue value = reduce_chains(p, tsr_tile_add(b, p->first, loop.index), SUBTREES);
-    tsr_tile_store(b, rules->dtype, value, local, local_at(r, loop.index), tsr_tile_null);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, tsr_tile_index(b, 0), tsr_tile_index(b, SUBTREES), 1) {
+        MlirValue value = reduce_chains(p, tsr_tile_add(b, p->first, loop.index), SUBTREES);
+        tsr_tile_store(b, rules->dtype, value, local, local_at(r, loop.index), tsr_tile_null);
+    }
     for (uint32_t k = 0; k < SUBTREES; k++)
         values[k] = tsr_tile_load(b, rules->dtype, local, local_at(r, tsr_tile_index(b, k)),
                                   r->point.lanes, tsr_tile_null);
@@ -285,13 +281,11 @@ static MlirValue reduce_held(const row_range *p) {
     int64_t whole = p->count - p->count % TSR_PARTIALS;
     for (uint32_t k = 0; k < TSR_PARTIALS; k++)
         values[k] = tsr_reduction_identity(&p->it->rules, r->point.lanes);
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, p->first, tsr_tile_offset(b, p->first, whole), TSR_PARTIALS,
-                        TSR_PARTIALS, values);
-    for (uint32_t k = 0; k < TSR_PARTIALS; k++)
-        values[k] = add_row(r, p->it, tsr_tile_offset(b, loop.index, k), loop.carried[k]);
-    tsr_tile_loop_end(b, &loop, values);
-    memcpy(values, loop.carried, sizeof values);
+    TSR_TILE_FOR_CARRIED(b, loop, p->first, tsr_tile_offset(b, p->first, whole), TSR_PARTIALS,
+                         TSR_PARTIALS, values) {
+        for (uint32_t k = 0; k < TSR_PARTIALS; k++)
+            values[k] = add_row(r, p->it, tsr_tile_offset(b, loop.index, k), values[k]);
+    }
     for (int64_t row = whole; row < p->count; row++)
         values[row - whole] =
             add_row(r, p->it, tsr_tile_offset(b, p->first, row), values[row - whole]);
@@ -344,9 +338,7 @@ static TSR_RESULT collapse(rows *r) {
 }
 
 /* The number of columns, rounded up to whole vectors. */
-static int64_t padded(int64_t columns, uint32_t lanes) {
-    return (columns + lanes - 1) / lanes * lanes;
-}
+static int64_t padded(int64_t columns, uint32_t lanes) { return tsr_round_up(columns, lanes); }
 
 /* Chooses the lanes of a vector. On a CPU a vector has four registers, but at least a cache line,
  * if there are costly values; otherwise a vector is a long run, because memory is then the

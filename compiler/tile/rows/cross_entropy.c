@@ -266,7 +266,7 @@ static void begin_rows(rows *r) {
     }
     int64_t items = r->count / AHEAD_PROGRAMS;
     items = items < 1 ? 1 : items > AHEAD_ROWS ? AHEAD_ROWS : items;
-    r->group->grid = (r->count + items - 1) / items;
+    r->group->grid = tsr_divide_up(r->count, items);
     MlirValue begin = tsr_tile_mul(b, tsr_tile_program_id(b), items);
     MlirValue end = tsr_tile_min(b, tsr_tile_offset(b, begin, items), tsr_tile_index(b, r->count));
     pass highest = {.visit = load, .how = &r->max};
@@ -308,16 +308,15 @@ tsr_result tsr_tile_lower_cross_entropy(tsr_tile_group *group) {
  * before its first cache line. */
 static void walk_shifted(rows *r, pass *only) {
     tsr_tile_builder *b = &r->group->b;
-    tsr_tile_loop loop;
     MlirValue to = r->group->buffers[r->group->input_count];
     MlirValue head = tsr_tile_until_aligned(b, to, r->start);
     MlirValue left = tsr_tile_sub(b, tsr_tile_index(b, r->classes), head);
     MlirValue rest = tsr_tile_rem(b, left, r->lanes);
     MlirValue end = tsr_tile_sub(b, tsr_tile_index(b, r->classes), rest);
     visit_part(r, only, 0, tsr_tile_index(b, 0), tsr_tile_mask(b, head, r->lanes));
-    tsr_tile_loop_begin(b, &loop, head, end, r->lanes, 0, NULL);
-    visit_part(r, only, 0, loop.index, tsr_tile_null);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, head, end, r->lanes) {
+        visit_part(r, only, 0, loop.index, tsr_tile_null);
+    }
     visit_part(r, only, 0, end, tsr_tile_mask(b, rest, r->lanes));
 }
 

@@ -203,11 +203,9 @@ void tsr_cross_entropy_store_lanes(tsr_cross_entropy *r) {
     picked = tsr_tile_3(b, "math.fma", picked, r->share, tsr_tile_select(b, r->valid, less, zero));
     picked = tsr_tile_2(b, "arith.mulf", picked, r->scale);
     r->share = tsr_tile_2(b, "arith.mulf", r->share, r->scale);
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, whole), l.vector, 0,
-                        NULL);
-    store_vector(&l, loop.index, l.vector);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, tsr_tile_index(b, 0), tsr_tile_index(b, whole), l.vector) {
+        store_vector(&l, loop.index, l.vector);
+    }
     if (whole < r->classes) store_vector(&l, tsr_tile_index(b, whole), r->classes - whole);
     tsr_build(&b->at, &(tsr_op_desc){.name = "tile.barrier"});
     tsr_tile_store(b, r->into, picked, r->group->buffers[r->group->input_count], at, tsr_tile_null);

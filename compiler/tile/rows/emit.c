@@ -269,7 +269,6 @@ static void walk_shifted(rows *r, uint32_t stage, uint32_t output) {
     tsr_tile_builder *b = &r->group->b;
     uint32_t lanes, last = r->space.rank - 1;
     const tsr_view *view = &r->outputs[output];
-    tsr_tile_loop loop;
     lanes_of(r, stage, &lanes);
     r->point.lanes = lanes;
     r->point.index[last] = tsr_tile_null;
@@ -282,10 +281,10 @@ static void walk_shifted(rows *r, uint32_t stage, uint32_t output) {
     visit_masked(r, stage, zero, head);
     r->shifted = output + 1;
     r->point.mask = tsr_tile_null;
-    tsr_tile_loop_begin(b, &loop, head, end, lanes, 0, NULL);
-    r->point.index[last] = loop.index;
-    visit(r, stage, 0);
-    tsr_tile_loop_end(b, &loop, NULL);
+    TSR_TILE_FOR(b, loop, head, end, lanes) {
+        r->point.index[last] = loop.index;
+        visit(r, stage, 0);
+    }
     visit_masked(r, stage, end, rest);
     r->shifted = 0;
 }
@@ -475,12 +474,10 @@ static void begin_sums(rows *r) {
     int64_t whole = r->columns - r->columns % lanes;
     for (uint32_t i = r->plain_count; i < r->group->output_count; i++) {
         MlirValue buffer = r->results[i]->buffer;
-        tsr_tile_loop loop;
-        tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, whole), lanes, 0,
-                            NULL);
-        tsr_tile_store(b, TSR_DTYPE_F32, zero, buffer, tsr_tile_add(b, r->sums_at, loop.index),
-                       tsr_tile_null);
-        tsr_tile_loop_end(b, &loop, NULL);
+        TSR_TILE_FOR(b, loop, tsr_tile_index(b, 0), tsr_tile_index(b, whole), lanes) {
+            tsr_tile_store(b, TSR_DTYPE_F32, zero, buffer, tsr_tile_add(b, r->sums_at, loop.index),
+                           tsr_tile_null);
+        }
         MlirValue at = whole < r->columns ? begin_chunk(r, whole, lanes) : tsr_tile_null;
         if (whole < r->columns) tsr_tile_store(b, TSR_DTYPE_F32, zero, buffer, at, r->point.mask);
     }

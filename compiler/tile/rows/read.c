@@ -188,17 +188,11 @@ static void read_columns(rows *r, MlirOperation reduction) {
 static tsr_shape kept_by_repair(MlirOperation op) {
     tsr_type type;
     int64_t axes[TSR_RANK_MAX];
-    size_t count = 0, next = 0;
+    size_t count = 0;
     bool known = tsr_value_type(tsr_op_operand(op, 0), &type) &&
                  tsr_op_i64s(op, "axes", TSR_RANK_MAX, axes, &count);
     TSR_ASSERT(known && count <= type.shape.rank);
-    tsr_shape kept = {0};
-    for (uint32_t d = 0; d < type.shape.rank; d++)
-        if (next < count && axes[next] == (int64_t)d)
-            next++;
-        else
-            kept.dims[kept.rank++] = type.shape.dims[d];
-    return kept;
+    return tsr_shape_remove(&type.shape, count, axes);
 }
 
 /* Reads the reduced shape from the first reduction. */

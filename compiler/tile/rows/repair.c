@@ -276,21 +276,20 @@ static MlirValue walk(group *g, int which) {
     MlirValue values[CARRIED_COUNT] = {number(g, 0), number(g, (double)INFINITY),
                                        number(g, -(double)INFINITY)};
     uint32_t carried = which == ALL && g->parts[MEAN] ? CARRIED_COUNT : 1;
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, r->columns), 1, carried,
-                        values);
-    MlirValue x = widen(g, tsr_rows_value_alone(r, g->x, loop.index, g->stage)), term = x;
-    if (which != ALL && g->centred) term = minus(g, x, g->high);
-    if (which == POWER && g->centred) term = minus(g, term, g->low);
-    if (which == POWER) term = times(g, term, term);
-    values[TOTAL] = tsr_tile_2(b, "arith.addf", loop.carried[TOTAL], term);
-    if (carried > 1) values[LEAST] = smaller(g, x, loop.carried[LEAST]);
-    if (carried > 1) values[MOST] = larger(g, x, loop.carried[MOST]);
-    loop.is_rare = true;
-    tsr_tile_loop_end(b, &loop, values);
-    if (carried > 1) g->least = loop.carried[LEAST];
-    if (carried > 1) g->most = loop.carried[MOST];
-    return tsr_tile_2(b, "arith.divf", loop.carried[TOTAL], number(g, (double)r->columns));
+    TSR_TILE_FOR_CARRIED(b, loop, tsr_tile_index(b, 0), tsr_tile_index(b, r->columns), 1, carried,
+                         values) {
+        MlirValue x = widen(g, tsr_rows_value_alone(r, g->x, loop.index, g->stage)), term = x;
+        if (which != ALL && g->centred) term = minus(g, x, g->high);
+        if (which == POWER && g->centred) term = minus(g, term, g->low);
+        if (which == POWER) term = times(g, term, term);
+        values[TOTAL] = tsr_tile_2(b, "arith.addf", values[TOTAL], term);
+        if (carried > 1) values[LEAST] = smaller(g, x, values[LEAST]);
+        if (carried > 1) values[MOST] = larger(g, x, values[MOST]);
+        loop.is_rare = true;
+    }
+    if (carried > 1) g->least = values[LEAST];
+    if (carried > 1) g->most = values[MOST];
+    return tsr_tile_2(b, "arith.divf", values[TOTAL], number(g, (double)r->columns));
 }
 
 /* The unrepaired mean if that is finite, else the recomputed one; 0 if the difference from an
@@ -342,19 +341,18 @@ static void walk_incoming(group *g, MlirValue *out_mean, MlirValue *out_product)
     tsr_tile_builder *b = g->b;
     rows *r = g->r;
     MlirValue values[] = {number(g, 0), number(g, 0)}, count = number(g, -(double)r->columns);
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, r->columns), 1, 2,
-                        values);
-    MlirValue x = widen(g, tsr_rows_value_alone(r, g->x, loop.index, g->stage));
-    item *row = g->incoming->operands[NORMAL];
-    MlirValue normal = tsr_rows_value_alone(r, row, loop.index, g->stage);
-    if (!g->is_wide) normal = tsr_tile_to(b, "arith.extf", normal, g->wide);
-    values[0] = tsr_tile_2(b, "arith.addf", loop.carried[0], x);
-    values[1] = tsr_tile_2(b, "arith.addf", loop.carried[1], times(g, x, normal));
-    loop.is_rare = true;
-    tsr_tile_loop_end(b, &loop, values);
-    *out_mean = tsr_tile_2(b, "arith.divf", loop.carried[0], count);
-    *out_product = tsr_tile_2(b, "arith.divf", loop.carried[1], count);
+    TSR_TILE_FOR_CARRIED(b, loop, tsr_tile_index(b, 0), tsr_tile_index(b, r->columns), 1, 2,
+                         values) {
+        MlirValue x = widen(g, tsr_rows_value_alone(r, g->x, loop.index, g->stage));
+        item *row = g->incoming->operands[NORMAL];
+        MlirValue normal = tsr_rows_value_alone(r, row, loop.index, g->stage);
+        if (!g->is_wide) normal = tsr_tile_to(b, "arith.extf", normal, g->wide);
+        values[0] = tsr_tile_2(b, "arith.addf", values[0], x);
+        values[1] = tsr_tile_2(b, "arith.addf", values[1], times(g, x, normal));
+        loop.is_rare = true;
+    }
+    *out_mean = tsr_tile_2(b, "arith.divf", values[0], count);
+    *out_product = tsr_tile_2(b, "arith.divf", values[1], count);
 }
 
 /* The unrepaired mean if that is finite, else `again`; both times the scale of the gradient. */
@@ -428,25 +426,24 @@ static void emit_group(group *g) {
     MlirValue count = tsr_tile_select(b, is_any_odd(g), tsr_tile_index(b, 1), zero);
     const tsr_point point = g->r->point;
     uint32_t carried = 0;
-    tsr_tile_loop loop;
     for (uint32_t i = 0; i < PART_COUNT; i++)
         if (g->parts[i]) values[carried++] = plain_of(g, i);
-    tsr_tile_loop_begin(b, &loop, zero, count, 1, carried, values);
-    emit_again(g, next);
-    carried = 0;
-    for (uint32_t i = 0; i < PART_COUNT; i++) {
-        if (!g->parts[i]) continue;
-        values[carried] =
-            g->lanes ? tsr_tile_select(b, g->odd, next[i], loop.carried[carried]) : next[i];
-        carried++;
+    TSR_TILE_FOR_CARRIED(b, loop, zero, count, 1, carried, values) {
+        emit_again(g, next);
+        carried = 0;
+        for (uint32_t i = 0; i < PART_COUNT; i++) {
+            if (!g->parts[i]) continue;
+            values[carried] =
+                g->lanes ? tsr_tile_select(b, g->odd, next[i], values[carried]) : next[i];
+            carried++;
+        }
+        loop.is_rare = true;
     }
-    loop.is_rare = true;
-    tsr_tile_loop_end(b, &loop, values);
     g->r->point = point;
     carried = 0;
     for (uint32_t i = 0; i < PART_COUNT; i++) {
         if (!g->parts[i]) continue;
-        g->parts[i]->scalar = loop.carried[carried++];
+        g->parts[i]->scalar = values[carried++];
         g->parts[i]->repaired = true;
     }
 }
@@ -508,7 +505,6 @@ static void emit_columns(group *g) {
     MlirValue end = tsr_tile_index(b, g->lanes);
     const tsr_point point = r->point;
     MlirValue first = point.index[r->space.rank - 1];
-    tsr_tile_loop odd, each;
     g->odd = is_odd(g);
     MlirValue any = tsr_tile_select(b, is_any_odd(g), one, zero);
     for (uint32_t i = 0; i < r->item_count; i++) r->items[i]->of_columns = false;
@@ -529,18 +525,19 @@ static void emit_columns(group *g) {
         g->parts[i]->beside = local_of(g, g->parts[i]);
         store_beside(g, g->parts[i], plain_of(g, i), zero);
     }
-    tsr_tile_loop_begin(b, &odd, zero, any, 1, 0, NULL);
-    for (uint32_t i = 0; i < r->item_count; i++)
-        if (r->items[i]->of_columns && r->items[i]->level < 2)
-            store_beside(g, r->items[i], r->items[i]->scalar, zero);
-    if (!mlirValueIsNull(point.mask))
-        end = tsr_tile_min(
-            b, end, tsr_tile_sub(b, tsr_tile_index(b, r->space.dims[r->space.rank - 1]), first));
-    tsr_tile_loop_begin(b, &each, zero, end, 1, 0, NULL);
-    emit_column(g, each.index, first);
-    each.is_rare = odd.is_rare = true;
-    tsr_tile_loop_end(b, &each, NULL);
-    tsr_tile_loop_end(b, &odd, NULL);
+    TSR_TILE_FOR(b, odd, zero, any, 1) {
+        for (uint32_t i = 0; i < r->item_count; i++)
+            if (r->items[i]->of_columns && r->items[i]->level < 2)
+                store_beside(g, r->items[i], r->items[i]->scalar, zero);
+        if (!mlirValueIsNull(point.mask))
+            end = tsr_tile_min(
+                b, end,
+                tsr_tile_sub(b, tsr_tile_index(b, r->space.dims[r->space.rank - 1]), first));
+        TSR_TILE_FOR(b, each, zero, end, 1) {
+            emit_column(g, each.index, first);
+            each.is_rare = odd.is_rare = true;
+        }
+    }
     r->point = point;
     for (uint32_t i = 0; i < r->item_count; i++)
         if (r->items[i]->of_columns && r->items[i]->level < 2)

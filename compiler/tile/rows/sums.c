@@ -42,15 +42,12 @@ static MlirValue add_row(const adding *a, uint32_t sum, MlirValue row, MlirValue
 static void add_rows(const adding *a, MlirValue begin, MlirValue end, uint32_t step,
                      MlirValue *values) {
     tsr_tile_builder *b = &a->group->b;
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, begin, end, step, a->sums->count * UNROLLED, values);
-    memcpy(values, loop.carried, a->sums->count * UNROLLED * sizeof *values);
-    for (uint32_t s = 0; s < a->sums->count; s++)
-        for (uint32_t i = 0; i < step; i++)
-            values[s * UNROLLED + i] =
-                add_row(a, s, tsr_tile_offset(b, loop.index, i), loop.carried[s * UNROLLED + i]);
-    tsr_tile_loop_end(b, &loop, values);
-    memcpy(values, loop.carried, a->sums->count * UNROLLED * sizeof *values);
+    TSR_TILE_FOR_CARRIED(b, loop, begin, end, step, a->sums->count * UNROLLED, values) {
+        for (uint32_t s = 0; s < a->sums->count; s++)
+            for (uint32_t i = 0; i < step; i++)
+                values[s * UNROLLED + i] =
+                    add_row(a, s, tsr_tile_offset(b, loop.index, i), values[s * UNROLLED + i]);
+    }
 }
 
 static void store_sum(const adding *a, uint32_t sum, MlirValue row, MlirValue *values) {
@@ -146,17 +143,15 @@ static MlirValue sum_of_lanes(const together *t, uint32_t sum) {
     MlirValue zero = tsr_tile_float(b, tsr_tile_value_type(b, TSR_DTYPE_F32, t->lanes), 0);
     MlirValue values[IN_FLIGHT], carried = zero;
     if (whole >= IN_FLIGHT) {
-        tsr_tile_loop loop;
         int64_t step = rows * IN_FLIGHT;
-        tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0),
-                            tsr_tile_index(b, whole / IN_FLIGHT * step), step, 1, &carried);
-        for (int64_t i = 0; i < IN_FLIGHT; i++)
-            values[i] = read_part(t, sum, tsr_tile_offset(b, loop.index, i * rows), tsr_tile_null);
-        carried = loop.carried[0];
-        for (int64_t i = 0; i < IN_FLIGHT; i++)
-            carried = tsr_tile_2(b, "arith.addf", carried, values[i]);
-        tsr_tile_loop_end(b, &loop, &carried);
-        carried = loop.carried[0];
+        TSR_TILE_FOR_CARRIED(b, loop, tsr_tile_index(b, 0),
+                             tsr_tile_index(b, whole / IN_FLIGHT * step), step, 1, &carried) {
+            for (int64_t i = 0; i < IN_FLIGHT; i++)
+                values[i] =
+                    read_part(t, sum, tsr_tile_offset(b, loop.index, i * rows), tsr_tile_null);
+            for (int64_t i = 0; i < IN_FLIGHT; i++)
+                carried = tsr_tile_2(b, "arith.addf", carried, values[i]);
+        }
     }
     for (int64_t i = whole / IN_FLIGHT * IN_FLIGHT; i < whole; i++)
         carried = tsr_tile_2(b, "arith.addf", carried,
