@@ -312,6 +312,7 @@ ROWS = (
     one('sigmoid', sigmoid, 'sigmoid', 8),
     one('silu', silu, 'silu', 10),
     one('softplus', lambda x: np.logaddexp(x, 0.0), lambda torch, x: torch.nn.functional.softplus(x, threshold=1e9), 4),
+    one('softsign', lambda x: x / (1 + np.abs(x)), 'softsign', 3, limit=lambda x, given: np.where(np.isinf(x), 0.0, np.nan)),
     one('floor', np.floor, 'floor', 0, smooth=False, no_gradient=STEPS),
     one('gelu', gelu, 'gelu', gelu_error, kind='gelu', forms=({'approximate': '"none"'}, {'approximate': '"tanh"'}),
         inner=({'slope': 'unit'},), refused=(({'approximate': '"erf"'}, 'approximate is "erf", needs "none" or "tanh"'),),
