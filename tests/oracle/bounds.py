@@ -7,16 +7,8 @@ import numpy as np
 
 import interpret
 from graph import FLOATS
-from interpret import HALF, LARGEST, LOCAL, TINY, UNIT, evaluate, rounded
-
-EXACT = {'add', 'sub', 'mul', 'div', 'max', 'min', 'neg', 'relu', 'abs', 'sign', 'floor', 'sqrt', 'clamp', 'where', 'cast',
-         'compare', 'and', 'or', 'xor', 'not', 'reduce_max', 'reduce_min', 'argmax', 'max_pool2d', 'philox'}
-MOVES = {'reshape', 'transpose', 'broadcast', 'slice', 'concat', 'split', 'gather', 'pad', 'rotary'}
-ROWS = {'softmax_safe', 'logsumexp_safe', 'layernorm_safe', 'rmsnorm_safe', 'batch_norm', 'batch_norm_train', 'attention',
-        'attention_grad', 'max_pool2d_grad', 'cross_entropy', 'cross_entropy_grad', 'reduce_prod', 'scatter_add'}
-CENTRED = {'layernorm_safe', 'batch_norm', 'batch_norm_train'}
-SUMS = {'sum', 'mean', 'cumsum', 'avg_pool2d', 'avg_pool2d_grad'}
-PRODUCTS = {'matmul', 'conv2d', 'conv2d_grad_input', 'conv2d_grad_filter'}
+from interpret import HALF, LARGEST, TINY, UNIT, evaluate, rounded
+from ops import MOVES, OPS, PRODUCTS, SUMS, Precision, Rows
 
 
 class Interpreter:
@@ -155,13 +147,14 @@ class Interpreter:
         moved = any(np.any(b > 0) for b in e)
         if op.name == 'philox' and op.flag('normal'):
             return [self.of_quantile(results[0], op.types[0].dtype)]
-        if op.name in MOVES:
+        error = OPS[op.name].error
+        if error == MOVES:
             return self.moves(op, x, e, results)
         if op.name in ('sort', 'top_k'):
             return self.sorted(op, e, results)
-        if op.name in SUMS:
+        if error == SUMS:
             return [self.sums(op, x[0], e[0])]
-        if op.name in PRODUCTS and results[0].dtype == np.float64:
+        if error == PRODUCTS and results[0].dtype == np.float64:
             return [self.products(op, x, e)]
         bounds = self.optimized(op, x) if op.name in ('adamw', 'sgd') else [self.local(op, x, y) for y in results]
         if self.native and op.name.startswith('attention') and op.types[0].dtype == 'bf16':
@@ -174,7 +167,7 @@ class Interpreter:
             bounds = [np.where(self.leaves_range(op, x[0]), np.inf, bounds[0])]
         if not moved:
             return bounds
-        moves = self.shaken(op, x, e, results) if op.name in ROWS else self.stepped(op, x, e, results)
+        moves = self.shaken(op, x, e, results) if isinstance(error, Rows) else self.stepped(op, x, e, results)
         # In one kernel with a product whatever is rounded to bf16 may lose what is a denormal of f32.
         lost = 2.0**-126 if self.native and any(kind.dtype == 'bf16' for kind in op.types) else 0.0
         return [a + b + (lost if y.dtype == np.float64 else 0) for a, b, y in zip(bounds, moves, results)]
@@ -248,14 +241,12 @@ class Interpreter:
         return [2.0**-8 * np.where(np.isfinite(size), np.abs(size), np.inf) for size in sizes]
 
     def local(self, op, x, y):
-        if op.name in EXACT or y.dtype != np.float64 or op.name in ('constant', 'iota', 'one_hot'):
+        row = OPS[op.name]
+        if row.error == 0 or y.dtype != np.float64:
             return np.zeros(y.shape)
         dtype = op.types[0].dtype
         unit, size = UNIT[dtype], np.where(np.isfinite(y), np.abs(y), 0)
-        if op.name == 'mul_add':  # the product is rounded by a target without FMA
-            product = np.abs(x[0] * x[1])
-            return np.where(product < LARGEST[dtype], 2 * unit * product + TINY[dtype], np.inf) + np.zeros(y.shape)
-        if op.name in ROWS:
+        if isinstance(row.error, Rows):
             terms = max((d for v in x for d in v.shape), default=1) / 16 + 32
             reach = max((np.max(np.abs(v[np.isfinite(v)]), initial=0) for v in x[:3] if v.dtype == np.float64), default=0)
             if op.name.startswith('attention'):
@@ -263,20 +254,12 @@ class Interpreter:
                 logits = interpret.attention_logits(op, x[0], x[1], mask)
                 reach = 8 * np.max(np.abs(logits[np.isfinite(logits)]), initial=0) + reach
                 reach = reach / (1 - op.number('dropout', 0.0))
-            floor = 1 if 'entropy' in op.name or 'logsum' in op.name else 0
             known = np.where(self.spread(op, x[0]), np.inf, 0) if op.name == 'reduce_prod' else 0
-            if op.name in CENTRED:
+            if row.error.centred:
                 known = known + unit * terms * self.cancelled(op, x)
-            return known + unit * terms * (size + np.max(size, initial=0) + floor) * max(1.0, reach) + self.flushed(op, terms)
-        if op.flag('slope'):  # it crosses zero: compiler/target/llvm/emit.h
-            return np.full(y.shape, 2.0**-50 if dtype == 'f64' else 2.0**-22)
-        name = 'gelu tanh' if op.attrs.get('approximate') == '"tanh"' else op.name
-        last, steps = 2.0 * LOCAL[name], 4.0
-        if op.name == 'ipow':  # a rounding of x^k is in x^n n / k times
-            last = last + np.where(np.abs(x[0]) == 1, 0, 2 * np.abs(x[1].astype(np.float64)))
-        if op.name == 'gelu':  # x times a fraction of which the last step may be all that is left
-            steps = steps + np.where(np.isfinite(x[0]), np.abs(x[0]), 0) / 2
-        return last * unit * size + (TINY[dtype] * steps if dtype in ('f64', 'f32') else 0)
+            return known + unit * terms * (size + np.max(size, initial=0) + row.error.least) * max(1.0, reach) + self.flushed(op, terms)
+        precision = Precision(unit, TINY[dtype] if dtype in ('f64', 'f32') else 0.0, LARGEST[dtype])
+        return row.error_bound(precision, size, x, op.values())
 
     def vanishing(self, op, x, results):
         """How often an infinity is weighed by what a rounding of the logits makes zero or not; in native bf16 also what is not seen, for it may
@@ -397,10 +380,8 @@ class Interpreter:
 
 def steep(op, x, results):
     """Is a result, or the slope that it has there, not finite anywhere?"""
-    at = np.zeros(1, bool)
-    if op.name in ('sqrt', 'pow'):
-        at = (x[0] == 0) & (x[1] < 1 if op.name == 'pow' else True)
-    return bool(np.any(at)) or any(np.asarray(r).dtype == np.float64 and not np.all(np.isfinite(r)) for r in results)
+    rule = OPS[op.name].steep
+    return bool(rule and np.any(rule(*x, **op.values()))) or any(np.asarray(r).dtype == np.float64 and not np.all(np.isfinite(r)) for r in results)
 
 
 def fits(bound, shape):

@@ -5,13 +5,11 @@ import numpy as np
 from generate_control import branch, call, loops, noise, recurrent, repeat, scan, while_
 from graph import FLOATS, NUMPY, STORED, Function, Op, Type, dense
 from interpret import rounded
+from ops import ANY, NUMBERS, ROWS, SUMMABLE
 
 DIMS = [1, 2, 3, 4, 5, 7, 8, 11, 13, 16, 17, 23, 31, 32, 33, 48, 63, 64, 65, 100, 127, 129]
-INTEGERS = ('i64', 'i32', 'i8', 'ui8')
 ELEMENTS_MAX = 6000
 RANK_MAX = 8
-PREDICATES = ('eq', 'ne', 'lt', 'le', 'gt', 'ge')
-UNARY = ('exp', 'expm1', 'log', 'log1p', 'tanh', 'sqrt', 'rsqrt', 'erf', 'sigmoid', 'silu', 'softplus', 'floor')
 
 
 class Generator:
@@ -153,36 +151,42 @@ def bounded(shape):
 
 # ---- kinds ----------------------------------------------------------------------------------------------------------------------
 
-def unary(g):
-    x = g.value(FLOATS)
-    g.emit(g.pick(UNARY[:-1] if g.smooth else UNARY), [x], g.types[x])
+class Form:
+    """An op of the table with some of its attributes."""
+
+    def __init__(self, row, attributes):
+        self.row, self.attributes = row, attributes
+
+    def __str__(self):
+        return ' '.join([self.row.name, *map(' = '.join, self.attributes.items())])
 
 
-GELUS = ('"none"', '"tanh"')
+# {kind: its forms} of the ops that the table defines.
+FORMS = {}
+for defined in (row for row in ROWS if row.group != 'other'):
+    FORMS.setdefault((defined.kind, defined.group), []).extend(Form(defined, attributes) for attributes in defined.forms)
 
 
-def gelu(g):
-    x = g.value(FLOATS)
-    g.emit('gelu', [x], g.types[x], approximate=g.pick(GELUS))
+def types_of(g, forms):
+    """The element types that the ops of a kind take."""
+    return [d for d in forms[0].row.dtypes if d in FLOATS or not g.smooth]
 
 
-SIGNS = ('neg', 'relu', 'abs', 'sign')
+def emit_form(g, forms, operands, kind, **attributes):
+    """One of the forms."""
+    form = g.pick([form for form in forms if form.row.smooth] if g.smooth else forms)
+    drawn = g.pick(form.row.drawn(kind.dtype)) if form.row.drawn else form.attributes
+    kind = Type(kind.shape, form.row.result or kind.dtype)
+    return g.emit(form.row.name, operands, kind, **drawn, **attributes)
 
 
-def sign(g):
-    x = g.value(FLOATS if g.smooth else FLOATS + INTEGERS[:3])
-    name = g.pick(SIGNS)
-    g.emit(name, [x], g.types[x])
+def one(kind):
+    forms = FORMS[kind, 'one']
 
-
-def clamp(g):
-    x = g.value(FLOATS if g.smooth else FLOATS + INTEGERS)
-    dtype = g.types[x].dtype
-    if dtype in INTEGERS:
-        low, high = g.pick([('0.0', '3.0'), ('2.0', '2.0'), ('0.0', '200.0') if dtype == 'ui8' else ('-2.0', '127.0')])
-        return g.emit('clamp', [x], g.types[x], low=f'{low} : f64', high=f'{high} : f64')
-    low, high = g.pick([('-0.5', '1.25'), ('0.0', '0.0'), ('-3.0e38', '1.0e300'), ('0xFFF0000000000000', '0.3')])
-    g.emit('clamp', [x], g.types[x], low=f'{low} : f64', high=f'{high} : f64')
+    def build(g):
+        x = g.value(types_of(g, forms))
+        emit_form(g, forms, [x], g.types[x])
+    return build
 
 
 def pair(g, dtypes):
@@ -193,18 +197,16 @@ def pair(g, dtypes):
     return ([x, y] if g.chance(0.5) else [y, x]), Type(shape, kind.dtype)
 
 
-BINARY = ('add', 'sub', 'mul', 'div', 'max', 'min')
+def two(kind):
+    forms = FORMS[kind, 'two']
 
-
-def binary(g):
-    operands, kind = pair(g, FLOATS if g.smooth else FLOATS + INTEGERS)
-    g.emit(g.pick(BINARY), operands, kind)
-
-
-def power(g):
-    operands, kind = pair(g, FLOATS)
-    positive = g.emit('exp', [operands[0]], g.types[operands[0]]) if g.chance(0.8) else operands[0]
-    g.emit('pow', [positive, operands[1]], kind)
+    def build(g):
+        operands, result = pair(g, types_of(g, forms))
+        if forms[0].row.positive and g.chance(0.8):
+            operands[0] = g.emit('exp', [operands[0]], g.types[operands[0]])
+        emit_form(g, forms, operands, result)
+        return operands
+    return build
 
 
 def ipow(g):
@@ -217,18 +219,10 @@ def ipow(g):
     g.emit('ipow', [x, n], g.types[x])
 
 
-def compare(g):
-    operands, kind = pair(g, ANY)
-    g.emit('compare', operands, Type(kind.shape, 'i1'), predicate=f'{PREDICATES.index(g.pick(PREDICATES))} : i32')
-
-
-LOGIC = ('and', 'or', 'xor')
-
-
 def logic(g):
-    operands, kind = pair(g, ('i1',))
-    g.emit(g.pick(LOGIC), operands, kind)
-    g.emit('not', operands[:1], g.types[operands[0]])
+    operands = two('logic')(g)
+    one_of = FORMS['logic', 'one']
+    emit_form(g, one_of, operands[:1], g.types[operands[0]])
 
 
 def where(g):
@@ -243,8 +237,8 @@ def mul_add(g):
 
 
 def cast(g):
-    x = g.value(FLOATS + INTEGERS + ('i1',))
-    to = g.only or g.dtype(FLOATS if g.smooth else FLOATS + INTEGERS + ('i1',))
+    x = g.value(ANY)
+    to = g.only or g.dtype(FLOATS if g.smooth else ANY)
     if to != g.types[x].dtype:
         g.emit('cast', [x], Type(g.types[x].shape, to))
 
@@ -264,23 +258,22 @@ def matmul(g):
         g.emit('matmul', [x, y], Type(batch + [m, n], kind.dtype), transpose_a=str(ta).lower(), transpose_b=str(tb).lower())
 
 
-def reduction(names, dtypes):
+def reduction(kind):
+    forms = FORMS[kind, 'reduction']
+
     def build(g):
-        x = g.value(FLOATS if g.smooth else dtypes)
+        x = g.value(types_of(g, forms))
         axes = g.axes(g.types[x].shape)
         shape = [d for i, d in enumerate(g.types[x].shape) if i not in axes]
-        g.emit(g.pick(names), [x], Type(shape, g.types[x].dtype), axes=str(axes))
+        emit_form(g, forms, [x], Type(shape, g.types[x].dtype), axes=str(axes))
     return build
 
 
 def argmax(g):
-    x = g.value(FLOATS + INTEGERS, least=1)
+    x = g.value(NUMBERS, least=1)
     axis, shape = g.axis(g.types[x].shape), list(g.types[x].shape)
     if shape[axis]:
         g.emit('argmax', [x], Type(shape[:axis] + shape[axis + 1:], 'i64'), axis=f'{axis} : i64')
-
-
-ANY = FLOATS + INTEGERS + ('i1',)
 
 
 def reshape(g):
@@ -373,7 +366,7 @@ def gather(g):
 
 
 def scatter_add(g):
-    x = g.value(FLOATS if g.smooth else FLOATS + INTEGERS[:2], least=1)
+    x = g.value(FLOATS if g.smooth else SUMMABLE, least=1)
     kind, axis, shape = g.types[x], g.axis(g.types[x].shape), g.shape(g.pick([0, 1, 2]))
     whole = list(kind.shape[:axis]) + list(shape) + list(kind.shape[axis + 1:])
     if kind.shape[axis] and bounded(whole):
@@ -392,24 +385,24 @@ def one_hot(g):
 def iota(g):
     shape = g.shape()
     if shape and max(shape) <= 128:
-        g.emit('iota', [], Type(shape, g.dtype(FLOATS + INTEGERS)), axis=f'{g.axis(shape)} : i64')
+        g.emit('iota', [], Type(shape, g.dtype(NUMBERS)), axis=f'{g.axis(shape)} : i64')
 
 
 def cumsum(g):
-    x = g.value(FLOATS if g.smooth else FLOATS + INTEGERS[:2], least=1)
+    x = g.value(FLOATS if g.smooth else SUMMABLE, least=1)
     g.emit('cumsum', [x], g.types[x], axis=f'{g.axis(g.types[x].shape)} : i64', reverse=str(g.chance(0.3)).lower(),
            exclusive=str(g.chance(0.3)).lower())
 
 
 def sort(g):
-    x = g.value(FLOATS if g.smooth else FLOATS + INTEGERS, least=1)
+    x = g.value(FLOATS if g.smooth else NUMBERS, least=1)
     kind, name, axis = g.types[x], g.name(), g.axis(g.types[x].shape)
     kinds = [kind, Type(kind.shape, 'i64')]
     g.add(Op('sort', [x], [f'{name}#0', f'{name}#1'], kinds, {'axis': f'{axis} : i64', 'descending': str(g.chance(0.4)).lower()}))
 
 
 def top_k(g):
-    x = g.value(FLOATS if g.smooth else FLOATS + INTEGERS, least=1)
+    x = g.value(FLOATS if g.smooth else NUMBERS, least=1)
     kind, name, axis = g.types[x], g.name(), g.axis(g.types[x].shape)
     k = int(g.random.integers(0 if g.empty else min(1, kind.shape[axis]), kind.shape[axis] + 1))
     shape = [k if i == axis else d for i, d in enumerate(kind.shape)]
@@ -417,28 +410,23 @@ def top_k(g):
              {'axis': f'{axis} : i64', 'k': f'{k} : i64'}))
 
 
-def softmax(g):
-    x = g.value(FLOATS, least=1)
-    g.emit('softmax_safe', [x], g.types[x], axis=f'{g.axis(g.types[x].shape)} : i64')
+def along(kind):
+    forms = FORMS[kind, 'along']
 
-
-def logsumexp(g):
-    x = g.value(FLOATS)
-    axes = g.axes(g.types[x].shape)
-    shape = [d for i, d in enumerate(g.types[x].shape) if i not in axes]
-    g.emit('logsumexp_safe', [x], Type(shape, g.types[x].dtype), axes=str(axes))
-
-
-NORMS = ('layernorm_safe', 'rmsnorm_safe')
+    def build(g):
+        x = g.value(types_of(g, forms), least=1)
+        emit_form(g, forms, [x], g.types[x], axis=f'{g.axis(g.types[x].shape)} : i64')
+    return build
 
 
 def norm(g):
-    x = g.value(FLOATS, least=1)
+    forms = FORMS['norm', 'norm']
+    x = g.value(types_of(g, forms), least=1)
     kind = g.types[x]
     axes = g.axes(kind.shape) or [len(kind.shape) - 1]
-    name = g.pick(NORMS)
-    affine = [g.like(kind.dtype, kind.shape[-1:]) for _ in range(g.pick(range(3 if name == 'layernorm_safe' else 2)))]
-    g.emit(name, [x] + affine, kind, axes=str(axes), eps='1.0e-3 : f64')
+    form = g.pick(forms)
+    affine = [g.like(kind.dtype, kind.shape[-1:]) for _ in range(g.pick(range(form.row.operands)))]
+    g.emit(form.row.name, [x] + affine, kind, axes=str(axes), eps='1.0e-3 : f64', **form.attributes)
 
 
 BATCH_NORMS = ('batch_norm', 'batch_norm_train')
@@ -657,15 +645,13 @@ def philox(g):
     g.emit('philox', [element, step, seed], Type(shape, g.dtype(('f64', 'f32'))), **attrs)
 
 
-MADE = ('repair',)  # ops that lowering and derivatives make of norms: no graph is drawn with them
 KINDS = {
-    'unary': unary, 'gelu': gelu, 'sign': sign, 'clamp': clamp, 'binary': binary, 'pow': power, 'ipow': ipow, 'compare': compare,
-    'logic': logic, 'where': where, 'mul_add': mul_add, 'cast': cast, 'matmul': matmul, 'sum': reduction(['sum'], FLOATS + INTEGERS[:2]),
-    'mean': reduction(['mean'], FLOATS), 'extremum': reduction(['reduce_max', 'reduce_min'], FLOATS + INTEGERS),
-    'prod': reduction(['reduce_prod'], FLOATS + INTEGERS[:2]), 'argmax': argmax, 'reshape': reshape, 'transpose': transpose,
+    'unary': one('unary'), 'gelu': one('gelu'), 'sign': one('sign'), 'clamp': one('clamp'), 'binary': two('binary'), 'pow': two('pow'),
+    'ipow': ipow, 'compare': two('compare'), 'logic': logic, 'where': where, 'mul_add': mul_add, 'cast': cast, 'matmul': matmul, 'sum': reduction('sum'),
+    'mean': reduction('mean'), 'extremum': reduction('extremum'), 'prod': reduction('prod'), 'argmax': argmax, 'reshape': reshape, 'transpose': transpose,
     'broadcast': broadcast, 'slice': slice_, 'pad': pad, 'concat': concat, 'split': split, 'gather': gather,
     'scatter_add': scatter_add, 'one_hot': one_hot, 'iota': iota, 'cumsum': cumsum, 'sort': sort, 'top_k': top_k,
-    'softmax': softmax, 'logsumexp': logsumexp, 'norm': norm, 'batch_norm': batch_norm, 'attention': attention, 'rotary': rotary,
+    'softmax': along('softmax'), 'logsumexp': reduction('logsumexp'), 'norm': norm, 'batch_norm': batch_norm, 'attention': attention, 'rotary': rotary,
     'conv2d': conv2d, 'conv_grad': conv_grad, 'pool': pool, 'cross_entropy': cross_entropy, 'call': call, 'if': branch, 'scan': scan,
     'while': while_, 'loops': loops, 'recurrent': recurrent, 'dropout': dropout, 'random': draw,
     'noise': noise, 'pool_grad': pool_grad,
@@ -675,8 +661,8 @@ KINDS = {
 SMOOTH = [k for k in KINDS if k not in ('compare', 'logic', 'argmax', 'one_hot', 'iota', 'random', 'loops', 'philox', 'optimize')]
 # What a kind chooses from: as many ops, or forms of one.
 VARIANTS = {
-    'unary': UNARY, 'gelu': GELUS, 'sign': SIGNS, 'binary': BINARY, 'compare': PREDICATES, 'logic': LOGIC,
-    'extremum': ('reduce_max', 'reduce_min'), 'norm': NORMS, 'batch_norm': BATCH_NORMS, 'conv_grad': CONV_GRADS, 'pool': POOLS,
+    **{kind: tuple(forms) for (kind, group), forms in FORMS.items() if len(forms) > 1},
+    'batch_norm': BATCH_NORMS, 'conv_grad': CONV_GRADS, 'pool': POOLS,
     'random': DRAWS, 'cast': tuple(STORED), 'pool_grad': POOL_GRADS, 'attention': ATTENTIONS, 'philox': PHILOX,
     'optimize': tuple(OPTIMIZERS),
 }

@@ -79,6 +79,10 @@ class Op:
     def number(self, name, otherwise=None):
         return scalar(self.attrs[name].split(' :')[0], 'f64') if name in self.attrs else otherwise
 
+    def values(self):
+        """{attribute: its value}, without those of a dialect."""
+        return {name: value_of(text) for name, text in self.attrs.items() if '.' not in name}
+
 
 class Region:
     def __init__(self, arguments, ops):
@@ -101,6 +105,18 @@ def scalar(text, dtype):
     if text in ('true', 'false'):
         return text == 'true'
     return float(text) if dtype in FLOATS else int(text)
+
+
+def value_of(text):
+    """Of an attribute: a flag, a string, a number or a tuple of whole numbers."""
+    if text in ('unit', 'true', 'false'):
+        return text != 'false'
+    if text[0] in '"#@':
+        return text.strip('"')
+    if text[0] == '[':
+        return tuple(int(i) for i in re.findall(r'-?\d+', text.replace('i64', '')))
+    number, _, dtype = text.partition(' : ')
+    return scalar(number, dtype)
 
 
 def unpack(stored, dtype):

@@ -5,27 +5,27 @@
 
 - A result is rounded to its type after each op, as the product does, so that + - * / and sqrt have no error of their own
   (53 bits are enough to round a second time to 24, Figueroa 1995), and comparisons of exact values are exact.
-- Other ops have the error of their own stated in LOCAL, in units of 2^-24 (f32) or 2^-53 (f64) of what they add up.
+- Other ops have an error of their own, which their rows in tests/ops.py state.
 - Errors of operands go through an op by evaluating it at the operand plus and minus its error; through sums and products by
   magnitudes; through whole rows (softmax, norms, attention) by moving all elements at random.
 """
 import math
+import pathlib
 import statistics
+import sys
 import warnings
 
 import numpy as np
 
 from graph import FLOATS, NUMPY, Op, Type, elements, pack, unpack
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from ops import OPS, logsumexp, softmax  # noqa: E402
+
 UNIT = {'f64': 2.0**-53, 'f32': 2.0**-24, 'bf16': 2.0**-24, 'f16': 2.0**-24}  # of what the op is computed in
 HALF = {'f64': 2.0**-53, 'f32': 2.0**-24, 'bf16': 2.0**-8, 'f16': 2.0**-11}  # of what its result is rounded to
 TINY = {'f64': 2.0**-1074, 'f32': 2.0**-149, 'bf16': 2.0**-133, 'f16': 2.0**-24}  # smallest step
 LARGEST = {'f64': np.finfo(np.float64).max, 'f32': float(np.finfo(np.float32).max), 'bf16': 3.38e38, 'f16': 65504.0}
-
-# Of functions, in units in the last place: about twice what compiler/target/README.md measures (v2 has no FMA).
-LOCAL = {'exp': 4, 'expm1': 5, 'log': 4, 'log1p': 4, 'tanh': 5, 'erf': 5, 'sigmoid': 8, 'silu': 10, 'softplus': 4, 'gelu': 16,
-         'rsqrt': 5, 'pow': 4, 'ipow': 40, 'gelu tanh': 3000}
-
 
 def to_odd(x):
     """In f32; what is inexact ends with a 1, so that rounding it again is as if it were done once."""
@@ -55,22 +55,7 @@ def rounded(x, dtype, once=False):
     return single.astype(np.float64)
 
 
-# ---- ops ----------------------------------------------------------------------------------------------------------------------
-
-def divide(x, y):
-    if x.dtype == np.float64:
-        return x / y
-    quotient = np.zeros(np.broadcast(x, y).shape, x.dtype)
-    for at, (a, b) in enumerate(np.broadcast(x, y)):
-        a, b = int(a), int(b)
-        whole = 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-        bits = 8 * x.dtype.itemsize
-        wrapped = whole & ((1 << bits) - 1)
-        if x.dtype != np.uint8 and wrapped >= 1 << (bits - 1):
-            wrapped -= 1 << bits
-        quotient.flat[at] = wrapped
-    return quotient
-
+# ---- ops that the table does not define -----------------------------------------------------------------------------------------
 
 def cast(x, dtype):
     if dtype in FLOATS:
@@ -87,72 +72,10 @@ def cast(x, dtype):
     return x.astype(NUMPY[dtype])
 
 
-def at_least(x):
-    """silu and gelu have their limit, -0, at -inf."""
-    return np.where(x == -np.inf, -1e300, x)
-
-
-def sigmoid(x, of=1.0):
-    """of / (1 + exp(-x)), which does not overflow on its way, and in the far tail is rounded to its step once."""
-    half = np.exp(np.minimum(x, 0) / 2)
-    return np.where(x < 0, half * of * half / (1 + half * half), of / (1 + np.exp(-np.maximum(x, 0))))
-
-
-def gelu_slope(x):
-    x = np.clip(x, -40, 40)  # 0 and 1 from there on
-    return erfc(-x * math.sqrt(0.5)) / 2 + x * np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
-
-
-def gelu(op, x):
-    if op.flag('slope'):
-        return gelu_slope(x)
-    x = np.where(x == -np.inf, -1e18, x)
-    if op.attrs.get('approximate', '"none"') == '"tanh"':
-        return sigmoid(2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3), x)
-    z = -x * math.sqrt(0.5)
-    low = (-x.astype(np.longdouble) * np.sqrt(np.longdouble(0.5)) - z).astype(np.float64)  # what rounding took from z
-    return 0.5 * x * erfc(z) * np.where((z > 0) & (z < 40), np.exp(-2 * z * low), 1.0)
-
-
-def ipow(x, n):
-    """The sign is that of an odd exponent, which a float64 may not tell from an even one."""
-    return np.power(np.abs(x), n.astype(np.float64)) * np.where(np.signbit(x) & (n % 2 == 1), -1.0, 1.0)
-
-
-def clamp(op, x):
-    low, high = (op.number(name) if x.dtype.kind == 'f' else x.dtype.type(op.number(name)) for name in ('low', 'high'))
-    return np.where(x < low, low, np.where(x > high, high, x))
-
-
 def matmul(op, a, b):
     a = np.swapaxes(a, -1, -2) if op.flag('transpose_a') else a
     b = np.swapaxes(b, -1, -2) if op.flag('transpose_b') else b
     return a @ b
-
-
-def extremum(which, empty):
-    def reduce(op, x):
-        axes, lowest = op.integers('axes'), empty(x.dtype)
-        return which.reduce(x, axis=axes, initial=lowest)
-    return reduce
-
-
-def lowest(dtype):
-    return -np.inf if dtype == np.float64 else np.iinfo(dtype).min
-
-
-def highest(dtype):
-    return np.inf if dtype == np.float64 else np.iinfo(dtype).max
-
-
-def total(op, x):
-    return np.add.reduce(x, axis=op.integers('axes'), dtype=x.dtype)
-
-
-def mean(op, x):
-    axes = op.integers('axes')
-    count = int(np.prod([x.shape[a] for a in axes], dtype=object))
-    return np.add.reduce(x, axis=axes) / count if count else np.full(np.add.reduce(x, axis=axes).shape, np.nan)
 
 
 def argmax(op, x):
@@ -226,29 +149,6 @@ def sort(op, x, descending=None):
 
 def top_k(op, x):
     return tuple(np.take(y, range(op.integer('k')), op.integer('axis')) for y in sort(op, x, True))
-
-
-def softmax(x, axis):
-    top = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
-    powers = np.exp(x - np.where(top == -np.inf, 0, top))
-    whole = powers.sum(axis=axis, keepdims=True)
-    return powers / np.where(whole == 0, 1, whole)
-
-
-def logsumexp(x, axes):
-    top = np.max(x, axis=axes, keepdims=True, initial=-np.inf)
-    top = np.where(top == -np.inf, 0, top)
-    return np.log(np.exp(x - top).sum(axis=axes)) + top.reshape(np.add.reduce(x, axis=axes).shape)
-
-
-def norm(op, x, centred, affine):
-    axes = op.integers('axes')
-    if centred:
-        x = x - x.mean(axis=axes, keepdims=True)
-    y = x / np.sqrt((x * x).mean(axis=axes, keepdims=True) + op.number('eps', 1e-5))
-    if affine:
-        y = y * affine[0]
-    return y + affine[1] if len(affine) > 1 else y
 
 
 def batch_norm(op, x, scale, bias, centre, variance):
@@ -513,8 +413,6 @@ def sgd(op, x, g, velocity, scale=1.0):
     return x - of['lr'] * (g + of['momentum'] * velocity if 'nesterov' in op.attrs['optimizer'] else velocity), velocity
 
 
-erfc = np.vectorize(math.erfc, otypes=[np.float64])
-erf = np.vectorize(math.erf, otypes=[np.float64])
 quantile = np.vectorize(statistics.NormalDist().inv_cdf, otypes=[np.float64])
 
 
@@ -580,30 +478,14 @@ def dropout(op, x, step, seed, iteration=0):
     return np.where(drawn(wide, step, seed, iteration) >= rate, x / (1 - op.number('rate')), 0.0)
 
 
-COMPARE = [np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal]
-SIMPLE = {
-    'add': np.add, 'sub': np.subtract, 'mul': np.multiply, 'div': divide, 'max': np.maximum, 'min': np.minimum,
-    'neg': np.negative, 'relu': lambda x: np.maximum(x, x.dtype.type(0)), 'exp': np.exp, 'expm1': np.expm1, 'log': np.log,
-    'log1p': np.log1p, 'tanh': np.tanh, 'sqrt': np.sqrt, 'rsqrt': lambda x: 1 / np.sqrt(x), 'abs': np.abs, 'sign': np.sign,
-    'erf': erf, 'floor': np.floor, 'sigmoid': sigmoid, 'silu': lambda x: sigmoid(x, at_least(x)),
-    'softplus': lambda x: np.logaddexp(x, 0.0),
-    'pow': np.power, 'ipow': ipow, 'mul_add': lambda x, y, z: x * y + z, 'and': np.logical_and, 'or': np.logical_or,
-    'xor': np.logical_xor, 'not': np.logical_not, 'where': np.where, 'cross_entropy': cross_entropy,
-    'cross_entropy_grad': cross_entropy_grad,
-}
-WITH_OP = {
-    'gelu': gelu, 'clamp': clamp, 'matmul': matmul, 'sum': total, 'mean': mean, 'argmax': argmax, 'slice': sliced,
-    'compare': lambda op, a, b: COMPARE[op.integer('predicate')](a, b), 'pad': padded, 'sort': sort, 'top_k': top_k,
-    'cast': lambda op, x: cast(x, op.types[0].dtype), 'reduce_max': extremum(np.maximum, lowest),
-    'reduce_min': extremum(np.minimum, highest),
-    'reduce_prod': lambda op, x: np.multiply.reduce(x, axis=op.integers('axes'), dtype=x.dtype),
-    'reshape': lambda op, x: x.reshape(op.types[0].shape), 'transpose': lambda op, x: x.transpose(op.integers('permutation')),
+MEANINGS = {
+    'matmul': matmul, 'argmax': argmax, 'slice': sliced, 'pad': padded, 'sort': sort, 'top_k': top_k,
+    'cast': lambda op, x: cast(x, op.types[0].dtype), 'reshape': lambda op, x: x.reshape(op.types[0].shape), 'transpose': lambda op, x: x.transpose(op.integers('permutation')),
     'broadcast': lambda op, x: np.broadcast_to(x, op.types[0].shape),
     'concat': lambda op, *x: np.concatenate(x, op.integer('axis')), 'scatter_add': scatter_add, 'one_hot': one_hot,
     'split': lambda op, x: tuple(np.split(x, np.cumsum([t.shape[op.integer('axis')] for t in op.types])[:-1], op.integer('axis'))),
     'gather': lambda op, x, i: np.take(x, i, op.integer('axis')), 'iota': iota, 'cumsum': cumsum, 'philox': philox,
-    'softmax_safe': lambda op, x: softmax(x, op.integer('axis')), 'logsumexp_safe': lambda op, x: logsumexp(x, op.integers('axes')),
-    'layernorm_safe': lambda op, x, *a: norm(op, x, True, a), 'rmsnorm_safe': lambda op, x, *a: norm(op, x, False, a),
+    'cross_entropy': lambda op, *x: cross_entropy(*x), 'cross_entropy_grad': lambda op, *x: cross_entropy_grad(*x),
     'batch_norm': batch_norm, 'batch_norm_train': batch_norm_train, 'attention': attention, 'attention_grad': attention_grad,
     'rotary': rotary, 'repair': repair, 'conv2d': conv2d, 'max_pool2d': max_pool, 'avg_pool2d': avg_pool, 'max_pool2d_grad': max_pool_grad,
     'conv2d_grad_input': conv2d_grad_input, 'conv2d_grad_filter': conv2d_grad_filter, 'avg_pool2d_grad': avg_pool_grad,
@@ -613,8 +495,8 @@ WITH_OP = {
 
 def evaluate(op, inputs):
     """The results, not yet rounded."""
-    function = SIMPLE.get(op.name)
+    meaning = OPS[op.name].numpy
     with np.errstate(all='ignore'), warnings.catch_warnings():
         warnings.simplefilter('ignore', RuntimeWarning)  # means of nothing are NaN
-        results = function(*inputs) if function else WITH_OP[op.name](op, *inputs)
+        results = meaning(*inputs, **op.values()) if meaning else MEANINGS[op.name](op, *inputs)
     return results if isinstance(results, tuple) else (results,)

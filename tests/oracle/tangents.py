@@ -12,7 +12,6 @@ central difference of the gradient. All in float64. An op of ops.def with tangen
 import copy
 import pathlib
 import random
-import re
 import sys
 
 try:
@@ -23,8 +22,9 @@ except ImportError:
 
 import gradients
 from bounds import Interpreter
-from generate import MADE, SMOOTH, VARIANTS, Generator
+from generate import SMOOTH, VARIANTS, Generator
 from graph import Function, Op, Region, Type, callees, dense, parse, write, write_entry
+from ops import OPS, declared
 from product import Product
 
 try:
@@ -279,9 +279,9 @@ def cases(seed, count, wanted):
 def main():
     seed = int(sys.argv[3]) if len(sys.argv) > 3 else random.SystemRandom().randrange(1 << 32)
     count = int(sys.argv[4]) if len(sys.argv) > 4 else 24
-    rows = re.findall(r'^X\(\w+, "([\w.]+)", (?:\w+, ){4}(\w+), \w+, \w+, \w+\)$', pathlib.Path(sys.argv[2]).read_text(encoding='utf-8'), re.MULTILINE)
-    wanted = {name for name, forward in rows if forward not in ('none', 'unsupported') or name in CONTROL}
-    wanted -= set(MADE)
+    rows = declared(pathlib.Path(sys.argv[2]).read_text(encoding='utf-8'))
+    wanted = {name for name, (_, forward) in rows.items()
+              if (forward not in ('none', 'unsupported') or name in CONTROL) and not OPS[name].no_graph}
     ops = len(wanted)
     print(f'seed {seed}' + ('' if torch else '; PyTorch is absent'), flush=True)
     product = Product(pathlib.Path(sys.argv[1]).resolve().parent, pathlib.Path.cwd(), [])

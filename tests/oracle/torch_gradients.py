@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Every op that has a gradient, by itself: its gradient rule against central differences and against PyTorch's autograd. An op of
-ops.def with a gradient that no graph holds is an error, and so is one without, for which NO_GRADIENT gives no reason.
+ops.def with a gradient that no graph holds is an error, and so is one without, for which tests/ops.py gives no reason.
 
 usage: torch_gradients.py TESSERA_OPT OPS_DEF [SEED]
 
@@ -25,34 +25,15 @@ except ImportError:
 import gradients
 import interpret
 from bounds import Interpreter
-from generate import KINDS, MADE, SMOOTH, Generator
+from generate import KINDS, SMOOTH, Generator
 from graph import FLOATS, Function, Op, Type, write
+from ops import OPS, declared, of_group
 from product import Product
 
 TOLERANCE, GRAPHS, TRIES = 1e-9, 6, 60
-# PyTorch draws other numbers; what holds random numbers is compared with central differences in `run`.
-NO_GRADIENT = {
-    **dict.fromkeys(('param', 'opt.state', 'assign', 'minimize', 'adamw', 'sgd'), 'parameters and steps: what gradients are made for'),
-    **dict.fromkeys(('step', 'seed', 'iota', 'one_hot', 'argmax', 'compare', 'and', 'or', 'xor', 'not'), 'gives or takes whole numbers'),
-    **dict.fromkeys(('sign', 'floor'), 'constant between its steps'), 'constant': 'reads nothing',
-    **dict.fromkeys(('random_uniform', 'random_normal', 'philox'), 'samples do not depend on a float'),
-    **dict.fromkeys(('yield', 'loop'), 'parts of ops with regions, and what those become after autodiff'),
-    **dict.fromkeys(('jvp', 'vjp', 'custom_derivative'), 'ask for derivatives: tangents.py'),
-}
 CONTROL = ('if', 'while', 'scan')  # control_gradient.c differentiates them, not a rule of the table
+# Not `noise`: PyTorch draws other random numbers. `run` compares its gradients with central differences.
 PLAIN = [kind for kind in SMOOTH if kind != 'noise']
-
-
-def axes(op):
-    return list(op.integers('axes'))
-
-
-def reduce(which):
-    def build(op, x):
-        for axis in reversed(axes(op)):
-            x = which(x, axis)
-        return x
-    return build
 
 
 def matmul(op, a, b):
@@ -83,32 +64,11 @@ def scatter_add(op, x, i, u):
     return x.index_add(axis, i.reshape(-1).long(), u.reshape(x.shape[:axis] + (i.numel(),) + x.shape[axis + 1:]))
 
 
-def extremum(op, x, which, of_nothing):
-    """PyTorch has none of no elements."""
-    if not x.numel():
-        return torch.full(op.types[0].shape, of_nothing, dtype=x.dtype)
-    return which(x, axes(op)) if axes(op) else x
-
-
 def cumsum(op, x):
     axis = op.integer('axis')
     y = x.flip(axis) if op.flag('reverse') else x
     sums = y.cumsum(axis) - (y if op.flag('exclusive') else 0)
     return sums.flip(axis) if op.flag('reverse') else sums
-
-
-def layernorm(op, x, *affine):
-    if axes(op) == list(range(x.ndim - 1, x.ndim)):
-        y = F.layer_norm(x, x.shape[-1:], eps=op.number('eps'))
-    else:
-        y = (x - x.mean(axes(op), keepdim=True)) / torch.sqrt(x.var(axes(op), correction=0, keepdim=True) + op.number('eps'))
-    y = y * affine[0] if affine else y
-    return y + affine[1] if len(affine) > 1 else y
-
-
-def rmsnorm(op, x, *affine):
-    y = x * torch.rsqrt((x * x).mean(axes(op), keepdim=True) + op.number('eps'))
-    return y * affine[0] if affine else y
 
 
 def batch_norm(op, x, *rest):
@@ -217,35 +177,23 @@ def top_k(op, x):
     return [y.narrow(axis, 0, op.integer('k')) for y in torch.sort(x, dim=axis, descending=True, stable=True)]
 
 
-PREDICATES = [torch.eq, torch.ne, torch.lt, torch.le, torch.gt, torch.ge]
-OPS = {
-    'add': lambda op, a, b: a + b, 'sub': lambda op, a, b: a - b, 'mul': lambda op, a, b: a * b, 'div': lambda op, a, b: a / b,
-    'max': lambda op, a, b: torch.maximum(a, b), 'min': lambda op, a, b: torch.minimum(a, b), 'neg': lambda op, x: -x,
-    'relu': lambda op, x: F.relu(x), 'exp': lambda op, x: x.exp(), 'expm1': lambda op, x: x.expm1(), 'log': lambda op, x: x.log(),
-    'log1p': lambda op, x: x.log1p(), 'tanh': lambda op, x: x.tanh(), 'sqrt': lambda op, x: x.sqrt(), 'rsqrt': lambda op, x: x.rsqrt(),
-    'abs': lambda op, x: x.abs(), 'sign': lambda op, x: x.sign(), 'erf': lambda op, x: x.erf(), 'sigmoid': lambda op, x: x.sigmoid(),
-    'silu': lambda op, x: F.silu(x), 'softplus': lambda op, x: F.softplus(x, threshold=1e9),
-    'gelu': lambda op, x: F.gelu(x, approximate=op.text('approximate')),
-    'clamp': lambda op, x: x.clamp(op.number('low'), op.number('high')), 'pow': lambda op, a, b: a ** b, 'matmul': matmul,
-    'where': lambda op, c, a, b: torch.where(c, a, b), 'mul_add': lambda op, x, y, z: x * y + z, 'cast': lambda op, x: x.double() if op.types[0].dtype in FLOATS else x, 'sum': reduce(lambda x, a: x.sum(a)),
-    'mean': reduce(lambda x, a: x.mean(a)), 'reduce_max': lambda op, x: extremum(op, x, torch.amax, -np.inf),
-    'reduce_min': lambda op, x: extremum(op, x, torch.amin, np.inf), 'reduce_prod': reduce(lambda x, a: x.prod(a)),
+# Of the ops that the table does not define.
+MEANINGS = {
+    'matmul': matmul, 'cast': lambda op, x: x.double() if op.types[0].dtype in FLOATS else x,
     'reshape': lambda op, x: x.reshape(op.types[0].shape), 'transpose': lambda op, x: x.permute(op.integers('permutation')),
     'broadcast': lambda op, x: x.broadcast_to(op.types[0].shape), 'slice': sliced, 'pad': padded, 'gather': gather,
     'concat': lambda op, *x: torch.cat(x, op.integer('axis')), 'scatter_add': scatter_add, 'cumsum': cumsum, 'sort': sort,
     'split': lambda op, x: torch.split(x, [t.shape[op.integer('axis')] for t in op.types], op.integer('axis')),
     'top_k': top_k,
-    'softmax_safe': lambda op, x: F.softmax(x, op.integer('axis')), 'layernorm_safe': layernorm, 'rmsnorm_safe': rmsnorm,
-    'logsumexp_safe': lambda op, x: torch.logsumexp(x, axes(op)) if axes(op) else x, 'batch_norm_train': batch_norm_train,
+    'batch_norm_train': batch_norm_train,
     'conv2d_grad_input': lambda op, f, g: conv_grad(op, f, g, True), 'dropout': dropout,
     'random_uniform': drawn, 'random_normal': drawn,
-    'conv2d_grad_filter': lambda op, x, g: conv_grad(op, x, g, False), 'ipow': lambda op, x, n: x ** int(n),
+    'conv2d_grad_filter': lambda op, x, g: conv_grad(op, x, g, False),
     'batch_norm': batch_norm, 'attention': attention, 'rotary': rotary, 'conv2d': conv2d, 'max_pool2d': max_pool,
     'avg_pool2d': avg_pool, 'avg_pool2d_grad': avg_pool_grad, 'attention_grad': attention_grad,
     'max_pool2d_grad': lambda op, x, g: adjoint(lambda y: max_pool(op, y), x, g),
     'cross_entropy_grad': lambda op, x, i, g: adjoint(lambda y: F.cross_entropy(y, i.long(), reduction='none'), x, g),
     'cross_entropy': lambda op, x, i: F.cross_entropy(x, i.long(), reduction='none'),
-    'compare': lambda op, a, b: PREDICATES[op.integer('predicate')](a, b),
 }
 
 
@@ -278,7 +226,8 @@ def run(region, values):
         elif op.name == 'while':
             results = loop(op, inputs, values)
         else:
-            results = OPS[op.name](op, *inputs)
+            row = OPS[op.name]
+            results = row.in_torch(torch, inputs, op.values()) if row.torch else MEANINGS[op.name](op, *inputs)
         values.update(zip(op.results, results if isinstance(results, (tuple, list)) else [results]))
     return []
 
@@ -331,11 +280,11 @@ def names_of(ops):
 
 def differentiable(table):
     """The ops that have a gradient, by ops.def; what is wrong with the reasons of the others."""
-    rows = dict(re.findall(r'^X\(\w+, "([\w.]+)", \w+, \w+, \w+, (\w+), \w+, \w+, \w+, \w+\)$', table, re.MULTILINE))
-    wanted = {name for name, gradient in rows.items() if gradient not in ('none', 'unsupported') or name in CONTROL} - set(MADE)
-    wrong = [f'{name} has no gradient, and no reason is given' for name in rows if name not in wanted and name not in NO_GRADIENT and name not in MADE]
-    wrong += [f'{name} is no op without a gradient' for name in NO_GRADIENT if name in wanted or name not in rows]
-    return wanted, wrong
+    rows = declared(table)
+    wanted = {name for name, (gradient, _) in rows.items() if gradient not in ('none', 'unsupported') or name in CONTROL}
+    wrong = [f'{name} has no gradient, and tests/ops.py gives no reason' for name in rows.keys() - wanted if not OPS[name].no_gradient]
+    wrong += [f'{name} has a gradient, and tests/ops.py gives a reason why not' for name in wanted if OPS[name].no_gradient]
+    return {name for name in wanted if not OPS[name].no_graph}, wrong
 
 
 def chosen(seed, wanted):
@@ -380,19 +329,7 @@ def check(product, kind, seed, at):
 
 
 POINTS = (0.0, -0.0, 1.0, -1.0, -0.5, 2.0, np.inf, -np.inf, np.nan)
-CORNERS = [(name, 1, {}) for name in ('exp', 'expm1', 'log', 'log1p', 'tanh', 'sqrt', 'rsqrt', 'erf', 'sigmoid', 'silu', 'softplus', 'relu', 'abs',
-                                      'neg')]
-CORNERS += [('gelu', 1, {'approximate': '"none"'}), ('gelu', 1, {'approximate': '"tanh"'}),
-            ('clamp', 1, {'low': '-0.5 : f64', 'high': '1.0 : f64'})]
-CORNERS += [(name, 2, {}) for name in ('add', 'sub', 'mul', 'div', 'max', 'min', 'pow')]
-# Where we choose otherwise, of several slopes that would do. Given the operands.
-KINKS = {
-    'relu': lambda x: np.isnan(x), 'clamp': lambda x: (x == -0.5) | (x == 1.0),
-    'max': lambda a, b: (a == b) | np.isnan(a) | np.isnan(b), 'min': lambda a, b: (a == b) | np.isnan(a) | np.isnan(b),
-}
-
-# Where we have the limit and PyTorch NaN, of 0 times infinity. Given the operand and its result's gradient.
-LIMITS = {('gelu', '"none"'): lambda x, given: np.where(np.isinf(x), (x > 0) * given, np.nan)}
+CORNERS = [(row, attributes) for row in of_group('one', 'two') if not row.no_gradient for attributes in row.forms]
 
 
 def weighted(name, count, attrs, size):
@@ -407,24 +344,24 @@ def weighted(name, count, attrs, size):
 def at_corners(product):
     """How many gradients at corners are not PyTorch's. Those it is given are 0, as behind a mask, and 1."""
     failed = 0
-    for name, count, attrs in CORNERS:
+    for row, attrs in CORNERS:
+        count, values = row.operands, Op(row.name, [], [], [], attrs).values()
         data = np.array(np.meshgrid(*[POINTS] * count, [0.0, 1.0])).reshape(count + 1, -1)
-        function = weighted(name, count, attrs, data.shape[1])
+        function = weighted(row.name, count, attrs, data.shape[1])
         names, graph, order = gradients.differentiated(product, function, '%s')
         by_name = {n[1:]: d for (n, _), d in zip(function.arguments, data)}
         got = dict(zip(names, (np.asarray(v) for v, _ in Interpreter(rounding=False).run(graph, [by_name[n] for n in order]))))
         expected = torch_gradients(function, list(data))
-        free = KINKS.get(name, lambda *x: np.zeros(x[0].shape, bool))(*data[:count])
+        free = row.has_kink(*data[:count], **values)
         for i in range(count):
             mine, right = got[f'x{i}'], expected[f'x{i}']
-            limit = LIMITS.get((name, attrs.get('approximate')))
-            if limit:
-                right = np.where(np.isnan(right), limit(data[i], data[count]), right)
+            if row.limit:
+                right = np.where(np.isnan(right), row.limit(data[i], data[count], **values), right)
             with np.errstate(invalid='ignore'):
                 same = (mine == right) | np.isnan(mine) & np.isnan(right) | (np.abs(mine - right) <= TOLERANCE)
             for k in np.flatnonzero(~same & ~free):
                 failed += 1
-                print(f'{name} at {data[:count, k]}, given {data[count, k]}: gradient of operand {i} is {mine[k]!r}, PyTorch says {right[k]!r}')
+                print(f'{row.name} at {data[:count, k]}, given {data[count, k]}: gradient of operand {i} is {mine[k]!r}, PyTorch says {right[k]!r}')
     return failed
 
 

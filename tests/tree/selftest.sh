@@ -100,7 +100,12 @@ test_ops() {
     file tests/compiler/rejected/0101-two.txt 'a.mlir:1:1: error: [TSR-0101] tessera.opt.two: result has 1 dims'
     good 'both are refused'
     file tests/compiler/rejected/0101-two.txt 'a.mlir:1:1: error: [TSR-0101] tessera.opt.two_more: result has 1 dims'
-    bad 'another of a longer name is' 'ops.def: no test of tests/compiler/graph/ops-invalid*.mlir or rejected/ refuses tessera.opt.two'
+    bad 'another of a longer name is' 'ops.def: no test of tests/compiler/graph/ops-invalid*.mlir or rejected/ and no row of tests/ops.py refuses tessera.opt.two'
+    file tests/ops.py "    other('opt.two', 'sort'),"
+    bad 'a row does not define it' 'refuses tessera.opt.two'
+    file tests/ops.py "    one('opt.two', np.exp),"
+    good 'a row defines it'
+    file tests/ops.py ''
     file tests/compiler/rejected/0101-two.txt 'a: error: [TSR-0001] no' 'a: error: [TSR-0101] tessera.opt.two: result has 1 dims'
     bad 'another mistake comes first' 'refuses tessera.opt.two'
     file tests/compiler/graph/ops-invalid.mlir '  %0 = tessera.one %a : tensor<4xf32>'

@@ -302,6 +302,26 @@ bool tsr_lower_softplus(MlirOperation op) {
     return true;
 }
 
+/* 1 / (1 + |x|)^2; a square would overflow before the quotient is 0. */
+bool tsr_gradient_softsign(tsr_gradient *of) {
+    if (!of->wanted[0]) return true;
+    MlirValue size = unary(of, TSR_GRAPH_NAME("abs"), operand(of, 0));
+    MlirValue divisor = add(of, size, number(of, 1.0));
+    set_gradient(of, 0, divide(of, divide(of, of->of_result, divisor), divisor));
+    return true;
+}
+
+/* x / (1 + |x|) */
+bool tsr_lower_softsign(MlirOperation op) {
+    tsr_builder b = tsr_builder_before(op);
+    MlirValue x = tsr_emit_wide(&b, tsr_op_operand(op, 0));
+    MlirValue size = tsr_emit_unary(&b, TSR_GRAPH_NAME("abs"), x);
+    MlirValue y = tsr_emit_div(&b, x, tsr_emit_add(&b, size, tsr_emit_number(&b, x, 1.0)));
+    y = tsr_emit_cast(&b, y, tsr_type_of(tsr_op_result(op, 0)).dtype);
+    tsr_emit_replace(op, 1, &y);
+    return true;
+}
+
 static const char *approximate(MlirOperation gelu) {
     const char *text = tsr_op_string(gelu, "approximate");
     return text ? text : "none";

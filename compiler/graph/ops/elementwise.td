@@ -155,6 +155,12 @@ def Tessera_SoftplusOp : Tessera_UnaryOp<"softplus", "returns log(1 + exp(x))"> 
     in the lower tail. Dugas et al. 2001, section 3.
   }];
 }
+def Tessera_SoftsignOp : Tessera_UnaryOp<"softsign", "returns x / (1 + |x|)"> {
+  let description = [{
+    This elementwise op takes floats. The result is between -1 and 1, and NaN for infinities; the gradient there
+    is 0. Glorot and Bengio 2010, section 3.3.
+  }];
+}
 def Tessera_SignOp : Tessera_UnaryOp<"sign", "returns -1 or 1, or x where x is zero or NaN"> {
   let description = [{
     This elementwise op takes signed numbers. A zero keeps its sign. No gradient passes through this op.

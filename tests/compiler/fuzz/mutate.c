@@ -341,36 +341,52 @@ static bool change_type(subject *s, bool everywhere) {
 static bool change_every_type(subject *s) { return change_type(s, true); }
 static bool change_one_type(subject *s) { return change_type(s, false); }
 
-/* Each row lists ops of one form. */
-static const char *const forms[][16] = {
-    {"tessera.add", "tessera.sub", "tessera.mul", "tessera.div", "tessera.max", "tessera.min",
-     "tessera.pow"},
-    {"tessera.neg", "tessera.relu", "tessera.abs", "tessera.sign", "tessera.exp", "tessera.expm1",
-     "tessera.log", "tessera.log1p", "tessera.tanh", "tessera.sqrt", "tessera.rsqrt", "tessera.erf",
-     "tessera.sigmoid", "tessera.silu", "tessera.softplus", "tessera.floor"},
-    {"tessera.sum", "tessera.reduce_max", "tessera.reduce_min", "tessera.reduce_prod",
-     "tessera.mean", "tessera.logsumexp_safe"},
-    {"tessera.and", "tessera.or", "tessera.xor"},
-    {"tessera.jvp", "tessera.vjp"},
-    {"eq", "ne", "lt", "le", "gt", "ge"},
-    {"train", "eval", "infer"},
+/* Words that can stand for each other: those of one form. Ops have one form if their shape rules in
+ * compiler/graph/ops.def are in one row of `rules`. */
+static const char *const rules[][4] = {{"arithmetic", "float_arithmetic"},
+                                       {"sign", "float_unary"},
+                                       {"reduce", "extremum", "mean", "logsumexp"},
+                                       {"logic"},
+                                       {"jvp", "vjp"}};
+
+static const struct word {
+    const char *text, *rule; /* rule NULL: the word is not an op */
+    int form;
+} words[] = {
+#define X(id, name, class, kind, check, ...) {"tessera." name, #check, 0},
+#include "compiler/graph/ops.def"
+#undef X
+    {"eq", NULL, 1}, {"ne", NULL, 1},    {"lt", NULL, 1},   {"le", NULL, 1},    {"gt", NULL, 1},
+    {"ge", NULL, 1}, {"train", NULL, 2}, {"eval", NULL, 2}, {"infer", NULL, 2},
 };
+
+/* Returns a number that words of one form share, or 0 if no other word has the form. */
+static int form_of(const struct word *word) {
+    if (!word->rule) return word->form;
+    for (size_t r = 0; r < TSR_COUNT(rules); r++)
+        for (size_t k = 0; k < TSR_COUNT(rules[r]) && rules[r][k]; k++)
+            if (strcmp(word->rule, rules[r][k]) == 0) return -1 - (int)r;
+    return 0;
+}
+
+static int form_of_token(const token *t) {
+    for (size_t i = 0; i < TSR_COUNT(words); i++)
+        if (token_is(t, words[i].text)) return form_of(&words[i]);
+    return 0;
+}
 
 static bool change_op(subject *s) {
     const token *t = NULL;
-    size_t row = 0, found = 0;
+    const char *by = NULL;
+    size_t found = 0;
     for (size_t i = 0; i < s->list.count; i++)
-        for (size_t r = 0; r < TSR_COUNT(forms); r++)
-            for (size_t k = 0; k < 16 && forms[r][k]; k++)
-                if (token_is(&s->list.items[i], forms[r][k]) &&
-                    draw_below(s->state, ++found) == 0) {
-                    t = &s->list.items[i];
-                    row = r;
-                }
+        if (form_of_token(&s->list.items[i]) && draw_below(s->state, ++found) == 0)
+            t = &s->list.items[i];
     if (!t) return false;
-    size_t count = 0;
-    while (count < 16 && forms[row][count]) count++;
-    const char *by = forms[row][draw_below(s->state, count)];
+    found = 0;
+    for (size_t i = 0; i < TSR_COUNT(words); i++)
+        if (form_of(&words[i]) == form_of_token(t) && draw_below(s->state, ++found) == 0)
+            by = words[i].text;
     write_with(s, t, by, strlen(by));
     return true;
 }
