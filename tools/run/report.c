@@ -3,6 +3,7 @@
 
 #include "runtime/base/plural.h"
 #include "tools/common/options.h"
+#include "tools/run/progress.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -70,18 +71,6 @@ static void end_record(tsr_report *report) {
 
 /* ---- steps ---- */
 
-/* Writes " loss 0.1234" for each scalar output; truncated at the end of the buffer. */
-static void format_outputs(const tsr_step_report *step, char *text, size_t capacity) {
-    size_t used = 0;
-    text[0] = 0;
-    for (size_t i = 0; i < step->output_count && used < capacity; i++) {
-        if (step->outputs[i].shape.rank != 0) continue;
-        int length = snprintf(text + used, capacity - used, "  %s %.5g", step->outputs[i].name,
-                              tsr_dtype_read(step->outputs[i].dtype, step->outputs[i].data, 0));
-        if (length > 0) used += (size_t)length;
-    }
-}
-
 static void write_step(tsr_report *report, const tsr_step_report *step) {
     begin_record(report, "step", step->step);
     tsr_buffer_printf(&report->line, ",\"samples\":%" PRIu64 ",\"seconds\":%.6f,\"outputs\":{",
@@ -94,16 +83,15 @@ static void write_step(tsr_report *report, const tsr_step_report *step) {
     end_record(report);
 }
 
+/* A terminal would wrap a longer line, and the next one would not replace it. The last column stays
+ * free: some terminals wrap when it is written. */
 static void print_progress(tsr_report *report, const tsr_step_report *step) {
-    char outputs[512];
-    double done = (double)(step->step - step->first_step),
-           rate = step->seconds > 0 ? done / step->seconds : 0;
-    double left = rate > 0 ? (double)(step->last_step - step->step) / rate : 0;
-    format_outputs(step, outputs, sizeof outputs);
+    char text[TSR_PROGRESS_BYTES_MAX];
+    unsigned columns = report->terminal ? tsr_progress_columns(STDERR_FILENO) : 0;
+    tsr_progress_format(step, columns > 1 ? columns - 1 : columns, text);
     pthread_mutex_lock(&report->lock);
-    fprintf(stderr, "%sstep %" PRIu64 "/%" PRIu64 "%s  %.0f %s/s  ETA %.0f s%s",
-            report->terminal ? "\r\033[K" : "", step->step, step->last_step, outputs,
-            rate * (double)step->samples, step->samples_name, left, report->terminal ? "" : "\n");
+    fprintf(stderr, "%s%s%s", report->terminal ? "\r\033[K" : "", text,
+            report->terminal ? "" : "\n");
     report->line_open = report->terminal;
     pthread_mutex_unlock(&report->lock);
 }
