@@ -108,7 +108,9 @@ static tsr_result bind_eval(tsr_ctx *ctx, session *self) {
         TRY(ctx, open_data(ctx, self, entry, &self->eval_data));
         self->job.eval_entry = i;
     }
-    if (self->options.eval_every && !self->eval_data)
+    /* A state may have a metric of training, which needs no evaluation entry. */
+    if (self->options.eval_every && !self->eval_data && !self->options.keep_best &&
+        !self->options.state_directory)
         FAIL(ctx, TSR_USAGE,
              "evaluation every %" PRIu64 " steps needs an eval entry with its data bound",
              self->options.eval_every);
@@ -129,6 +131,7 @@ tsr_result tsr_session_bind_data(tsr_ctx *ctx, session *self) {
     TRY(ctx, check_names(ctx, self));
     TRY(ctx, open_data(ctx, self, entry, &self->data));
     TRY(ctx, bind_eval(ctx, self));
+    TRY(ctx, tsr_session_check_goal(ctx, self));
     self->job.data = self->data;
     self->job.eval_data = self->eval_data;
     const tsr_training_data_options options = {.train = &self->options,

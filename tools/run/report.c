@@ -150,9 +150,35 @@ void tsr_report_saved(void *user, const tsr_save_status *saves) {
     tsr_report *report = user;
     if (!tsr_lines_is_open(&report->metrics)) return;
     begin_generation(report, "save", &saves->last_committed);
-    tsr_buffer_printf(&report->line, ",\"stall_seconds\":%.9f,\"persist_seconds\":%.9f",
-                      saves->stall_seconds, saves->persist_seconds);
+    const tsr_generation *saved = &saves->last_committed;
+    const tsr_best *named = &saved->position.best;
+    bool best = named->generation == saved->number && named->epoch == saved->epoch;
+    tsr_buffer_printf(&report->line, ",\"stall_seconds\":%.9f,\"persist_seconds\":%.9f%s",
+                      saves->stall_seconds, saves->persist_seconds, best ? ",\"best\":true" : "");
     end_record(report);
+}
+
+void tsr_report_judged(void *user, const tsr_best *best) {
+    tsr_report *report = user;
+    if (!tsr_lines_is_open(&report->metrics)) return;
+    begin_record(report, "best", best->evaluated_step);
+    tsr_buffer_text(&report->line, ",\"metric\":");
+    tsr_buffer_json_string(&report->line, best->metric);
+    if (best->generation)
+        tsr_buffer_printf(&report->line, ",\"best_step\":%" PRIu64 ",\"value\":%.9g", best->step,
+                          best->value);
+    tsr_buffer_printf(&report->line, ",\"without_gain\":%" PRIu64, best->without_gain);
+    end_record(report);
+}
+
+void tsr_report_print_best(const tsr_best *best) {
+    if (!best->generation) return;
+    printf("best %s %.9g at step %" PRIu64 ", generation %" PRIu64, best->metric, best->value,
+           best->step, best->generation);
+    if (best->without_gain)
+        printf("; %" PRIu64 " evaluation%s without gain since", best->without_gain,
+               TSR_PLURAL(best->without_gain));
+    printf("\n");
 }
 
 void tsr_report_called(void *user, uint64_t number, double seconds) {
@@ -214,6 +240,7 @@ void tsr_report_begun(void *user, const tsr_recovery *recovery, const tsr_positi
     printf("resumed generation %" PRIu64 " at step %" PRIu64 " (epoch %" PRIu64 ", seed %" PRIu64
            ")\n",
            recovery->generation.number, position->step, recovery->generation.epoch, position->seed);
+    tsr_report_print_best(&position->best);
     fflush(stdout);
     if (!tsr_lines_is_open(&report->metrics)) return;
     begin_generation(report, "resume", &recovery->generation);
