@@ -348,6 +348,21 @@ static void count_call(void *user, uint64_t number, double seconds) {
     tsr_report_called(calls->report, number, seconds);
 }
 
+/* Sets *out_uses if an output goes to standard output. */
+static tsr_result check_stdout(tsr_ctx *ctx, const arguments *a, bool *out_uses) {
+    *out_uses = false;
+    for (size_t i = 0; i < a->outputs.count; i++) {
+        if (strcmp(a->outputs.pairs[i].value, "-") != 0) continue;
+        *out_uses = true;
+        if (isatty(STDOUT_FILENO) == 1)
+            FAIL(ctx, TSR_USAGE,
+                 "output '%s' would be written to a terminal; expected standard output to be a "
+                 "file or a pipe",
+                 a->outputs.pairs[i].name);
+    }
+    return TSR_SUCCESS;
+}
+
 static tsr_result call(tsr_ctx *ctx, const arguments *a, tsr_model *model, tsr_report *report) {
     uint64_t step = 0;
     counted_calls calls = {.report = report};
@@ -362,14 +377,17 @@ static tsr_result call(tsr_ctx *ctx, const arguments *a, tsr_model *model, tsr_r
                                       .records_values = a->record_values != UINT64_MAX,
                                       .values_of = a->record_values};
     tsr_binding inputs[TSR_FLAG_PAIRS_MAX], outputs[TSR_FLAG_PAIRS_MAX];
+    bool uses_stdout;
+    TRY(ctx, check_stdout(ctx, a, &uses_stdout));
     TRY(ctx, load(ctx, a, model, &step));
     bind_pairs(&a->inputs, inputs);
     bind_pairs(&a->outputs, outputs);
     TRY(ctx, tsr_model_run_files(ctx, model, a->entry, &options, inputs, a->inputs.count, outputs,
                                  a->outputs.count));
     if (a->replay)
-        printf("replay matches: %" PRIu64 " call%s, every digest equal\n", calls.count,
-               TSR_PLURAL(calls.count));
+        fprintf(uses_stdout ? stderr : stdout,
+                "replay matches: %" PRIu64 " call%s, every digest equal\n", calls.count,
+                TSR_PLURAL(calls.count));
     return TSR_SUCCESS;
 }
 
