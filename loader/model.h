@@ -72,4 +72,7 @@ TSR_RESULT tsr_model_load_constants(tsr_ctx *ctx, tsr_model *model);
 TSR_RESULT tsr_model_find_entry(tsr_ctx *ctx, const tsr_model *model, const char *name,
                                 tsr_entry_kind kind, size_t *out_entry);
 
+/* Standard input (TSR_ARRAY_STREAM) can be read once: TSR_USAGE if two arrays are bound to it. */
+TSR_RESULT tsr_bindings_check_streams(tsr_ctx *ctx, const tsr_binding *bindings, size_t count);
+
 #endif

@@ -323,6 +323,7 @@ static tsr_result agree_on_run(tsr_ctx *ctx, session *self) {
     TRY(ctx, tsr_agree(ctx, t, "numerics", &numerics, sizeof numerics));
     TRY(ctx, tsr_agree(ctx, t, "steps, intervals, seeds, entries and kinds of runs", numbers,
                        sizeof numbers));
+    TRY(ctx, tsr_session_agree_on_goal(ctx, self));
     TRY(ctx, tsr_agree(ctx, t, "values of --new-data", &new_data, sizeof new_data));
     TRY(ctx, digest_data(ctx, self));
     return tsr_training_data_agree(ctx, t, &self->trained_on);
@@ -531,6 +532,7 @@ tsr_result tsr_session_begin(tsr_ctx *ctx, session *self) {
     TRY(ctx, agree_on_run(ctx, self));
     TRY(ctx, open_log(ctx, self));
     TRY(ctx, begin_state(ctx, self));
+    TRY(ctx, tsr_session_begin_goal(ctx, self));
     TRY(ctx, begin_data(ctx, self));
     TRY(ctx, begin_log(ctx, self));
     if (self->options.begun)

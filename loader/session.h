@@ -47,6 +47,12 @@ static inline bool tsr_session_is_first(const tsr_session *self) {
 
 /* Chooses the training entry, opens its data, and that of an eval entry if it is bound. */
 TSR_RESULT tsr_session_bind_data(tsr_ctx *ctx, tsr_session *self);
+/* Checks the metric that was asked for, if one was; the data is bound. */
+TSR_RESULT tsr_session_check_goal(tsr_ctx *ctx, tsr_session *self);
+/* Checks that all ranks were given the same metric. */
+TSR_RESULT tsr_session_agree_on_goal(tsr_ctx *ctx, const tsr_session *self);
+/* Decides by which metric the best generation is kept; the state is recovered. */
+TSR_RESULT tsr_session_begin_goal(tsr_ctx *ctx, tsr_session *self);
 /* Makes everything ready for the loop: data, log, state. `self` has a model and options; the rest
  * is zero. Call finish also after an error. */
 TSR_RESULT tsr_session_begin(tsr_ctx *ctx, tsr_session *self);

@@ -86,6 +86,32 @@ static tsr_result check_names(tsr_ctx *ctx, session *self) {
     return TSR_SUCCESS;
 }
 
+static const tsr_binding *find_stream(const tsr_binding *bindings, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(bindings[i].path, TSR_ARRAY_STREAM) == 0) return &bindings[i];
+    return NULL;
+}
+
+tsr_result tsr_bindings_check_streams(tsr_ctx *ctx, const tsr_binding *bindings, size_t count) {
+    const tsr_binding *first = find_stream(bindings, count), *second = NULL;
+    if (first) second = find_stream(first + 1, count - (size_t)(first + 1 - bindings));
+    if (second)
+        FAIL(ctx, TSR_USAGE, "'%s' and '%s' are both standard input, which can be read once",
+             first->name, second->name);
+    return TSR_SUCCESS;
+}
+
+/* Each epoch reads the samples again, in another order. */
+static tsr_result refuse_stream(tsr_ctx *ctx, const session *self) {
+    const tsr_binding *stream = find_stream(self->options.data, self->options.data_count);
+    if (stream)
+        FAIL(ctx, TSR_USAGE,
+             "data '%s' is standard input, which can be read once and in its order; training reads "
+             "samples in any order, and again in each epoch: expected a file",
+             stream->name);
+    return TSR_SUCCESS;
+}
+
 static tsr_result check_eval(tsr_ctx *ctx, const tsr_config_entry *entry) {
     if (entry->kind != TSR_ENTRY_EVAL)
         FAIL(ctx, TSR_USAGE, "entry '%s' does not evaluate", entry->name);
@@ -108,7 +134,9 @@ static tsr_result bind_eval(tsr_ctx *ctx, session *self) {
         TRY(ctx, open_data(ctx, self, entry, &self->eval_data));
         self->job.eval_entry = i;
     }
-    if (self->options.eval_every && !self->eval_data)
+    /* A state may have a metric of training, which needs no evaluation entry. */
+    if (self->options.eval_every && !self->eval_data && !self->options.keep_best &&
+        !self->options.state_directory)
         FAIL(ctx, TSR_USAGE,
              "evaluation every %" PRIu64 " steps needs an eval entry with its data bound",
              self->options.eval_every);
@@ -127,8 +155,10 @@ tsr_result tsr_session_bind_data(tsr_ctx *ctx, session *self) {
         return TSR_SUCCESS;
     }
     TRY(ctx, check_names(ctx, self));
+    TRY(ctx, refuse_stream(ctx, self));
     TRY(ctx, open_data(ctx, self, entry, &self->data));
     TRY(ctx, bind_eval(ctx, self));
+    TRY(ctx, tsr_session_check_goal(ctx, self));
     self->job.data = self->data;
     self->job.eval_data = self->eval_data;
     const tsr_training_data_options options = {.train = &self->options,
@@ -145,6 +175,7 @@ static tsr_result run_evaluation(tsr_ctx *ctx, session *self, size_t index, tsr_
     TRY(ctx, check_eval(ctx, entry));
     TRY(ctx, tsr_model_check_ready(ctx, self->model, index));
     TRY(ctx, check_names(ctx, self));
+    TRY(ctx, tsr_bindings_check_streams(ctx, self->options.data, self->options.data_count));
     TRY(ctx, open_data(ctx, self, entry, &self->eval_data));
     double *means = TSR_NEW(arena, double, entry->output_count + 1);
     const char **names = TSR_NEW(arena, const char *, entry->output_count + 1);

@@ -30,6 +30,9 @@ tsr_digest tsr_state_hash_digests(const tsr_tensor *tensors, const tsr_digest *d
 
 typedef struct tsr_store tsr_store;
 
+/* tsr_best.generation of a position that is saved: the state itself is the best one. */
+#define TSR_BEST_ITSELF UINT64_MAX
+
 /* The program whose states a run resumes. A state belongs to the program if the program digests
  * are equal or, if one of them is not known, if the bundles are equal. Otherwise TSR_MISMATCH with
  * both values.

@@ -30,6 +30,7 @@ typedef struct run {
     tsr_nonfinite nonfinite; /* first non-finite value of the last state */
     double began;
     double waited; /* time that the last save waited for the save before it */
+    double mean;   /* of the goal's output, in the last evaluation; only on ranks that evaluate */
 } run;
 
 /* Collects the buffers of the data ports, in order. */
@@ -201,6 +202,7 @@ static tsr_result save(tsr_ctx *ctx, run *self) {
     tsr_save_status status = tsr_store_wait(job->store);
     TRY(ctx, check_saves(ctx, self, &status));
     self->waited = tsr_clock_seconds() - start;
+    tsr_goal_settle(self->summary->position.step, &status.best, &self->summary->position.best);
     /* The next step may read the state while it is copied (see finish_copy). Otherwise the executor
      * takes a snapshot, which is copied. */
     if (job->identify) job->identify(ctx, job->identify_user, &self->summary->position);
@@ -252,7 +254,32 @@ static tsr_result evaluate(tsr_ctx *ctx, run *self) {
                               .names = self->eval_names,
                               .means = means,
                               .count = job->config->entries[job->eval_entry].output_count};
+    if (job->goal.exists && job->goal.of_eval) self->mean = means[job->goal.output];
     if (job->callbacks.eval && is_first(self)) job->callbacks.eval(job->callbacks.user, &report);
+    return TSR_SUCCESS;
+}
+
+static double read_output(const run *self, size_t index) {
+    const tsr_tensor *output = &self->outputs[index];
+    return tsr_dtype_read(output->dtype, output->data, 0);
+}
+
+/* Evaluates, and counts the value of the goal: the same one on all ranks. */
+static tsr_result judge(tsr_ctx *ctx, run *self, bool *out_gain) {
+    const tsr_train_job *job = self->job;
+    const tsr_goal *goal = &job->goal;
+    tsr_position *position = &self->summary->position;
+    double value = goal->of_eval ? 0 : read_output(self, goal->output);
+    TRY(ctx, evaluate(ctx, self));
+    if (goal->of_eval) value = self->mean;
+    if (job->transport) TRY(ctx, tsr_broadcast(ctx, job->transport, 0, &value, sizeof value));
+    /* Whether the last best state was saved decides which value is to be surpassed. */
+    tsr_save_status status = tsr_store_wait(job->store);
+    tsr_goal_settle(position->step, &status.best, &position->best);
+    *out_gain = tsr_goal_judge(goal, position->step, value, &position->best);
+    self->unsaved = true;
+    self->summary->without_gain = tsr_goal_is_missed(goal, &position->best);
+    if (job->judged && is_first(self)) job->judged(job->callbacks.user, &position->best);
     return TSR_SUCCESS;
 }
 
@@ -401,7 +428,19 @@ static tsr_result check_state(tsr_ctx *ctx, run *self) {
     return refuse_nonfinite(ctx, "tensor", tensor && tensor->shape.rank == 0, &self->nonfinite);
 }
 
-/* Runs a step and the actions after it: save, checks of saves, evaluation. */
+static bool is_due(const run *self, uint64_t every) {
+    return every && self->summary->position.step % every == 0;
+}
+
+static tsr_result save_traced(tsr_ctx *ctx, run *self) {
+    tsr_trace_push(ctx->trace, "save", 0);
+    tsr_result saved = save(ctx, self);
+    tsr_trace_pop(ctx->trace);
+    return saved;
+}
+
+/* Runs a step and the actions after it: save, checks of saves, evaluation. With a goal the
+ * evaluation comes first, because its outcome is part of the saved state. */
 static tsr_result run_next(tsr_ctx *ctx, run *self) {
     const tsr_train_job *job = self->job;
     const tsr_position *position = &self->summary->position;
@@ -410,17 +449,15 @@ static tsr_result run_next(tsr_ctx *ctx, run *self) {
     TRY(ctx, meet(ctx, self, self->entry->name, ready, &self->summary->stopped));
     if (self->summary->stopped) return TSR_SUCCESS;
     TRY(ctx, run_step(ctx, self));
-    if (job->store && job->save_every && position->step % job->save_every == 0) {
-        tsr_trace_push(ctx->trace, "save", 0);
-        tsr_result saved = save(ctx, self);
-        tsr_trace_pop(ctx->trace);
-        TRY(ctx, saved);
-    }
+    bool is_last = position->step >= job->last_step, gain = false;
+    if (job->goal.exists && (is_last || is_due(self, job->eval_every)))
+        TRY(ctx, check_cause(ctx, self, judge(ctx, self, &gain)));
+    if (job->store && (gain || is_due(self, job->save_every))) TRY(ctx, save_traced(ctx, self));
     if (job->store) {
         tsr_save_status status = tsr_store_poll(job->store);
         TRY(ctx, check_saves(ctx, self, &status));
     }
-    if (job->eval_every && position->step % job->eval_every == 0 && position->step < job->last_step)
+    if (!job->goal.exists && !is_last && is_due(self, job->eval_every))
         TRY(ctx, check_cause(ctx, self, evaluate(ctx, self)));
     return TSR_SUCCESS;
 }
@@ -443,15 +480,19 @@ static tsr_result run_steps(tsr_ctx *ctx, run *self) {
     if (job->replay)
         TRY(ctx,
             tsr_replay_check(ctx, job->replay, position->step, job->tracked, job->tracked_count));
-    while (position->step < job->last_step) {
+    bool begins_last = position->step >= job->last_step;
+    self->summary->without_gain = tsr_goal_is_missed(&job->goal, &position->best);
+    while (position->step < job->last_step && !self->summary->without_gain) {
         TRY(ctx, run_traced(ctx, self));
         if (self->summary->stopped) break;
     }
+    /* With a goal, the last step was evaluated before it was saved. */
+    bool evaluated = job->goal.exists && !begins_last;
     if (job->store)
         TRY(ctx, save_last(ctx, self));
     else
         TRY(ctx, check_state(ctx, self));
-    if (!self->summary->stopped && !job->replays) TRY(ctx, evaluate(ctx, self));
+    if (!self->summary->stopped && !job->replays && !evaluated) TRY(ctx, evaluate(ctx, self));
     return TSR_SUCCESS;
 }
 
@@ -543,6 +584,7 @@ static void end_run(run *self) {
     if (job->store) {
         tsr_save_status status = tsr_store_wait(job->store);
         report_saves(self, &status);
+        tsr_goal_settle(UINT64_MAX, &status.best, &self->summary->position.best);
         tsr_executor_set_guard(job->executor, NULL, NULL);
     }
     self->summary->seconds = tsr_clock_seconds() - self->began;

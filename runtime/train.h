@@ -8,6 +8,7 @@
 
 #include "runtime/data/dataset.h"
 #include "runtime/exec/sharded_view.h"
+#include "runtime/goal.h"
 #include "runtime/record/evidence.h"
 #include "runtime/record/record.h"
 #include "tessera/report.h"
@@ -32,8 +33,11 @@ typedef struct tsr_train_job {
     tsr_dataset *eval_data; /* bound to the data inputs of eval_entry, or NULL: no evaluation */
     size_t eval_entry;      /* its rows are independent */
     uint64_t eval_every;    /* steps; 0: only at the end */
-    tsr_store *store;       /* or NULL: nothing is saved */
-    uint64_t save_every;    /* steps; 0: only at the end */
+    tsr_goal goal;          /* judged with each evaluation, also without eval_data; needs a store */
+    /* Called on the first rank with each evaluation that counts for the goal; or NULL. */
+    void (*judged)(void *user, const tsr_best *best);
+    tsr_store *store;    /* or NULL: nothing is saved */
+    uint64_t save_every; /* steps; 0: only at the end */
     tsr_recorder *recorder;
     tsr_replay *replay;      /* only on the first rank */
     bool replays;            /* set on every rank if the first one has a replay */

@@ -66,6 +66,7 @@ typedef struct tsr_train_summary {
     tsr_save_status saves;
     bool stopped;                 /* stopped by request, before the last step */
     double seconds, step_seconds; /* whole run; inside steps alone */
+    bool without_gain;            /* stopped by tsr_train_options.stop_after */
 } tsr_train_summary;
 
 #ifdef __cplusplus

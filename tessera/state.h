@@ -12,7 +12,23 @@
 extern "C" {
 #endif
 
-/* The seven integers that resume a run, and the digest of its training data. */
+enum { TSR_METRIC_MAX = 64 };
+
+/* The best generation by a metric, and how the evaluations since went. Everything is zero if the
+ * run keeps no best generation. */
+typedef struct tsr_best {
+    char metric[TSR_METRIC_MAX]; /* "min:loss": the least value of 'loss' is the best; or "max:…" */
+    uint64_t evaluated_step;     /* the last evaluation that counted; 0: none yet */
+    uint64_t without_gain;       /* evaluations since the best one */
+    /* The best generation; 0: none yet, and then the following fields are zero. */
+    uint64_t generation, epoch;
+    tsr_digest manifest_hash; /* zero in the token of the best generation itself */
+    uint64_t step;
+    double value; /* of the metric; finite */
+} tsr_best;
+
+/* The seven integers that resume a run, the digest of its training data, and the best generation.
+ */
 typedef struct tsr_position {
     uint64_t seed;   /* 32 bits used */
     uint64_t step;   /* steps done */
@@ -24,6 +40,7 @@ typedef struct tsr_position {
     uint64_t epoch_base, epoch_base_sample;
     uint64_t rows;   /* number of rows of the data; 0: not known */
     tsr_digest data; /* digest of the data's bytes (docs/state-store.md); zero: not known */
+    tsr_best best;
 } tsr_position;
 
 typedef struct tsr_generation {
@@ -59,6 +76,7 @@ typedef struct tsr_save_status {
     uint64_t committed_count, failed_count;
     uint32_t failed_in_a_row;
     tsr_generation last_committed; /* valid if committed_count > 0 */
+    tsr_best best; /* as in the last generation that was read back, or in the recovered one */
     bool outcome_unknown;    /* directory sync failed after publishing: no further commit, exit */
     bool fenced;             /* another run took the store over: no further commit, exit */
     const char *lost;        /* description of a lost rank: no further commit, exit; else NULL */
@@ -93,6 +111,9 @@ TSR_API TSR_RESULT tsr_store_list(tsr_ctx *ctx, const char *directory, bool veri
  * token, or the damage to it; then the counts. Other messages of tsr_store_list are logged. */
 TSR_API TSR_RESULT tsr_store_list_json(tsr_ctx *ctx, const char *directory, bool verify,
                                        tsr_fsck_report_fn report, void *user);
+/* Finds the best generation, which the newest good one names. Reads manifests and the sizes of
+ * segments, changes nothing. TSR_STATE if there is none, or if it is missing or damaged. */
+TSR_API TSR_RESULT tsr_store_find_best(tsr_ctx *ctx, const char *directory, tsr_best *out_best);
 /* Exports the tensors of a generation (without TSR_RESUME_NEVER) to a safetensors file. The file is
  * written completely or not at all. Metadata: generation, epoch, the seven integers, bundle, state
  * and manifest hash. Reads the state of any bundle, without its lock; TSR_STATE if nothing was

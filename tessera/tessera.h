@@ -314,6 +314,18 @@ typedef struct tsr_train_options {
     /* Appended to the message if the state directory belongs to another program, for example how to
      * adopt it: "; adopt it with …". NULL: nothing. */
     const char *advice;
+    /* Keep the best generation by a metric in the state directory, beside the newest ones:
+     * "min:NAME" or "max:NAME" of at most 63 bytes, where NAME is an output of the evaluation or a
+     * scalar output of the training entry (its value after the step), or "ENTRY.NAME" to choose
+     * between the two. It is judged every `eval_every` steps and at the end, and the state is saved
+     * where it is the best so far. NULL: by the metric that the resumed state has; "none": none. */
+    const char *keep_best;
+    /* End the run after this many judgements in a row without gain, which are counted across
+     * resumes; the state is saved. 0: never. */
+    uint64_t stop_after;
+    /* Called after each judgement; may be NULL. The user is that of `callbacks`. best->generation
+     * is UINT64_MAX if the state of this step is the best one and not saved yet. */
+    void (*judged)(void *user, const tsr_best *best);
 } tsr_train_options;
 
 /* Recovers or initialises, trains, saves. A state that was trained with other data, by rows or

@@ -24,10 +24,10 @@ static const char tool[] = "tessera-run";
 typedef struct arguments {
     const char *bundle;
     const char *entry, *state_dir, *resume, *cpu, *device, *params, *export_params, *record,
-        *replay, *metrics, *store_log, *out, *check_finite;
+        *replay, *metrics, *store_log, *out, *check_finite, *keep_best;
     uint64_t generation;
     uint64_t steps, seed, save_every, keep, eval_every, threads, device_memory, ranks, restarts,
-        repeat, record_values;
+        repeat, record_values, stop_after;
     tsr_transport *transport; /* transport of a rank; NULL: only one process */
     bool has_seed, has_steps, strict, verify, quiet, allow_network_fs, allow_inexact, new_data,
         verify_data, help, version;
@@ -128,7 +128,8 @@ static tsr_result check_flags(tsr_ctx *ctx, const tsr_flag *flags, run_mode mode
 }
 
 static tsr_result check_state_flags(tsr_ctx *ctx, const arguments *a) {
-    static const char *const names[] = {"--save-every", "--keep", "--resume", "--store-log"};
+    static const char *const names[] = {"--save-every", "--keep",      "--resume",
+                                        "--store-log",  "--keep-best", "--stop-after"};
     for (size_t k = 0; k < TSR_COUNT(names) && !a->state_dir; k++)
         if (is_given(a, names[k])) FAIL(ctx, TSR_USAGE, "%s needs --state-dir", names[k]);
     return TSR_SUCCESS;
@@ -148,7 +149,15 @@ static void print_help(const tsr_flag *flags) {
            "save, exit 0; a second SIGTERM or SIGINT: at once.\n");
 }
 
-static tsr_result parse_resume(tsr_ctx *ctx, const char *text, tsr_train_options *options) {
+static tsr_result parse_resume(tsr_ctx *ctx, const char *text, const char *directory,
+                               tsr_train_options *options) {
+    tsr_best best;
+    if (text && directory && strcmp(text, "best") == 0) {
+        TRY(ctx, tsr_store_find_best(ctx, directory, &best));
+        options->resume = TSR_RESUME_EXACT;
+        options->resume_generation = best.generation;
+        return TSR_SUCCESS;
+    }
     if (!text || strcmp(text, "auto") == 0) return TSR_SUCCESS;
     if (strcmp(text, "never") == 0) {
         options->resume = TSR_RESUME_NEVER;
@@ -159,10 +168,11 @@ static tsr_result parse_resume(tsr_ctx *ctx, const char *text, tsr_train_options
         if (*at < '0' || *at > '9' || __builtin_mul_overflow(value, 10u, &value) ||
             __builtin_add_overflow(value, (uint64_t)(*at - '0'), &value))
             FAIL(ctx, TSR_USAGE,
-                 "--resume is '%s'; expected auto, never or the number of a generation", text);
+                 "--resume is '%s'; expected auto, never, best or the number of a generation",
+                 text);
     if (!text[0])
         FAIL(ctx, TSR_USAGE,
-             "--resume is empty; expected auto, never or the number of a generation");
+             "--resume is empty; expected auto, never, best or the number of a generation");
     options->resume = TSR_RESUME_EXACT;
     options->resume_generation = value;
     return TSR_SUCCESS;
@@ -201,9 +211,15 @@ static void print_outcome(const arguments *a, const tsr_train_summary *summary,
         if (a->has_steps) printf(" of %" PRIu64, a->steps);
         printf("\n");
     }
-    if (!a->replay && !summary->stopped && first_step >= a->steps)
+    if (summary->without_gain)
+        printf("stopped at step %" PRIu64 ": %" PRIu64 " evaluation%s in a row without gain, "
+               "--stop-after is %" PRIu64 "\n",
+               summary->position.step, summary->position.best.without_gain,
+               TSR_PLURAL(summary->position.best.without_gain), a->stop_after);
+    if (!a->replay && !summary->stopped && !summary->without_gain && first_step >= a->steps)
         printf("the state is at step %" PRIu64 ", at or past --steps %" PRIu64 ": nothing to do\n",
                first_step, a->steps);
+    tsr_report_print_best(&summary->position.best);
     print_state(summary, a->state_dir != NULL);
 }
 
@@ -244,6 +260,9 @@ static tsr_result train(tsr_ctx *ctx, const arguments *a, tsr_model *model, tsr_
         .callbacks = {report, tsr_report_step, tsr_report_eval, tsr_report_saved, tsr_report_ranks},
         .begun = is_first(a) ? tsr_report_begun : NULL,
         .stop = tsr_run_get_stop(),
+        .keep_best = a->keep_best,
+        .stop_after = a->stop_after,
+        .judged = tsr_report_judged,
         .records_values = a->record_values != UINT64_MAX,
         .values_of = a->record_values};
     tsr_lines log = {.fd = -1};
@@ -253,7 +272,7 @@ static tsr_result train(tsr_ctx *ctx, const arguments *a, tsr_model *model, tsr_
     bind_pairs(&a->data, data);
     for (size_t i = 0; i < a->renames.count; i++)
         renames[i] = (tsr_rename){a->renames.pairs[i].name, a->renames.pairs[i].value};
-    TRY(ctx, parse_resume(ctx, a->resume, &options));
+    TRY(ctx, parse_resume(ctx, a->resume, a->state_dir, &options));
     if (a->store_log) {
         TRY(ctx, tsr_lines_open(ctx, "events", a->store_log, tsr_run_get_stop(), &log));
         options.store_event = tsr_state_log_line;
@@ -279,7 +298,7 @@ static tsr_result load(tsr_ctx *ctx, const arguments *a, tsr_model *model, uint6
     *out_step = 0;
     if (a->state_dir && a->params)
         FAIL(ctx, TSR_USAGE, "--state-dir and --params both name parameters; give one");
-    TRY(ctx, parse_resume(ctx, a->resume, &resume));
+    TRY(ctx, parse_resume(ctx, a->resume, a->state_dir, &resume));
     TRY(ctx, tsr_model_initialize(ctx, model, (uint32_t)a->seed));
     if (a->params) return tsr_model_load_params(ctx, model, a->params);
     if (a->state_dir) {
@@ -329,6 +348,21 @@ static void count_call(void *user, uint64_t number, double seconds) {
     tsr_report_called(calls->report, number, seconds);
 }
 
+/* Sets *out_uses if an output goes to standard output. */
+static tsr_result check_stdout(tsr_ctx *ctx, const arguments *a, bool *out_uses) {
+    *out_uses = false;
+    for (size_t i = 0; i < a->outputs.count; i++) {
+        if (strcmp(a->outputs.pairs[i].value, "-") != 0) continue;
+        *out_uses = true;
+        if (isatty(STDOUT_FILENO) == 1)
+            FAIL(ctx, TSR_USAGE,
+                 "output '%s' would be written to a terminal; expected standard output to be a "
+                 "file or a pipe",
+                 a->outputs.pairs[i].name);
+    }
+    return TSR_SUCCESS;
+}
+
 static tsr_result call(tsr_ctx *ctx, const arguments *a, tsr_model *model, tsr_report *report) {
     uint64_t step = 0;
     counted_calls calls = {.report = report};
@@ -343,14 +377,17 @@ static tsr_result call(tsr_ctx *ctx, const arguments *a, tsr_model *model, tsr_r
                                       .records_values = a->record_values != UINT64_MAX,
                                       .values_of = a->record_values};
     tsr_binding inputs[TSR_FLAG_PAIRS_MAX], outputs[TSR_FLAG_PAIRS_MAX];
+    bool uses_stdout;
+    TRY(ctx, check_stdout(ctx, a, &uses_stdout));
     TRY(ctx, load(ctx, a, model, &step));
     bind_pairs(&a->inputs, inputs);
     bind_pairs(&a->outputs, outputs);
     TRY(ctx, tsr_model_run_files(ctx, model, a->entry, &options, inputs, a->inputs.count, outputs,
                                  a->outputs.count));
     if (a->replay)
-        printf("replay matches: %" PRIu64 " call%s, every digest equal\n", calls.count,
-               TSR_PLURAL(calls.count));
+        fprintf(uses_stdout ? stderr : stdout,
+                "replay matches: %" PRIu64 " call%s, every digest equal\n", calls.count,
+                TSR_PLURAL(calls.count));
     return TSR_SUCCESS;
 }
 

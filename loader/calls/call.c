@@ -440,6 +440,7 @@ static tsr_shape shape_file(const call *self, const wire *input) {
 static tsr_result connect_inputs(tsr_ctx *ctx, call *self, const tsr_binding *inputs,
                                  size_t input_count) {
     wire *target = NULL;
+    TRY(ctx, tsr_bindings_check_streams(ctx, inputs, input_count));
     for (size_t i = 0; i < input_count; i++) {
         TRY(ctx, claim(ctx, self, inputs[i].name, true, &target));
         TRY(ctx, tsr_array_open(ctx, inputs[i].path, target->port->dtype, &target->array));

@@ -11,19 +11,19 @@
 #include <inttypes.h>
 #include <string.h>
 
-void tsr_collect_add_good(tsr_coordinator *c, uint64_t epoch, uint64_t generation) {
+void tsr_collect_add_good(tsr_coordinator *c, tsr_kept kept) {
     if (TSR_MUTANT(ONE_STAYS)) c->good_count = 0;
     if (c->good_count == c->options.keep) {
         memmove(c->good, c->good + 1, (c->options.keep - 1) * sizeof *c->good);
         c->good_count--;
     }
-    c->good[c->good_count++] = (tsr_name){TSR_NAME_MANIFEST, epoch, generation, 0, 0};
+    c->good[c->good_count++] = kept;
 }
 
+/* A generation to be kept: one of the newest, or the best one that one of these names. */
 static bool is_good(const tsr_coordinator *c, const tsr_name *name) {
     for (uint32_t i = 0; i < c->good_count; i++)
-        if (c->good[i].epoch == name->epoch && c->good[i].generation == name->generation)
-            return true;
+        if (tsr_kept_has(&c->good[i], name)) return true;
     return false;
 }
 
@@ -93,13 +93,13 @@ tsr_result tsr_coordinator_remove_old(tsr_ctx *ctx, tsr_coordinator *c) {
     if (fence.code && !TSR_MUTANT(COLLECT_UNFENCED)) return fence;
     tsr_listing_sort(&c->root_names);
     tsr_event_more(&c->events, "collect", NULL, NULL, "\"good\":%" PRIu32 ",\"oldest\":%" PRIu64,
-                   c->good_count, c->good[0].generation);
+                   c->good_count, c->good[0].name.generation);
     remove_records(ctx, c);
     for (size_t i = 0; i < c->root_names.count; i++) {
         const tsr_name *name = &c->root_names.names[i];
         /* This generation was acknowledged but could not be read back: it is removed with the older
          * generations. */
-        bool newer = name->epoch == c->epoch && name->generation > c->good[0].generation;
+        bool newer = name->epoch == c->epoch && name->generation > c->good[0].name.generation;
         if (TSR_MUTANT(UNREAD_REMOVED)) newer = false;
         if (name->kind != TSR_NAME_MANIFEST || newer || is_good(c, name)) continue;
         TSR_ASSERT(name->epoch <= c->epoch);
@@ -136,7 +136,8 @@ tsr_result tsr_collect_read_back(tsr_ctx *ctx, tsr_coordinator *c) {
         tsr_event_more(&c->events, "verified", &c->previous, NULL,
                        "\"purpose\":\"read-back\",\"bytes\":%" PRIu64,
                        tsr_manifest_data_bytes(c->plan));
-        tsr_collect_add_good(c, c->previous.epoch, c->previous.generation);
+        c->best = tsr_best_of(c->plan);
+        tsr_collect_add_good(c, tsr_kept_of(c->plan));
         result = tsr_coordinator_remove_old(ctx, c);
     }
     if (result.code)

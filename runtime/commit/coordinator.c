@@ -135,11 +135,10 @@ static tsr_result apply_choice(tsr_ctx *ctx, tsr_coordinator *c) {
     if (c->next_generation > INT64_MAX)
         FAIL(ctx, TSR_STATE, "generation %" PRIu64 " is out of range", c->scan.highest_generation);
     if (c->recovery.found) {
-        while (c->found_count--)
-            tsr_collect_add_good(c, c->found[c->found_count].epoch,
-                                 c->found[c->found_count].generation);
-        tsr_collect_add_good(c, token->epoch, token->generation);
+        while (c->found_count--) tsr_collect_add_good(c, c->found[c->found_count]);
+        tsr_collect_add_good(c, tsr_kept_of(&c->recovered));
         TRY(ctx, sync_recovered(ctx, c));
+        TRY(ctx, tsr_best_recover(ctx, c->directory.root, &c->arena, &c->recovered, &c->best));
         c->recovery.generation = tsr_manifest_generation(&c->recovered);
         c->previous = tsr_manifest_link(&c->recovered);
         c->previous_token = c->recovered.token_hash;
@@ -198,7 +197,7 @@ static tsr_result count_next(tsr_ctx *ctx, tsr_coordinator *c) {
     for (; c->found_count < c->wanted && c->candidate < c->scan.candidate_count; c->candidate++) {
         const tsr_name *name = &c->scan.candidates[c->candidate];
         tsr_result result = tsr_store_scan_read_candidate(ctx, &c->scan, name, &c->examined);
-        if (TSR_MUTANT(COUNTED_UNVERIFIED)) c->found[c->found_count++] = *name;
+        if (TSR_MUTANT(COUNTED_UNVERIFIED)) c->found[c->found_count++].name = *name;
         if (!result.code && !TSR_MUTANT(COUNTED_UNVERIFIED)) {
             propose(c, TSR_PHASE_COUNTING, TSR_PURPOSE_COUNT);
             return TSR_SUCCESS;
@@ -217,11 +216,9 @@ static tsr_result choose(tsr_ctx *ctx, tsr_coordinator *c) {
         tsr_log(ctx, TSR_LOG_WARNING, "going on from generation %" PRIu64 " at step %" PRIu64,
                 c->recovered.token.generation, c->recovered.token.position.step);
     c->wanted = left > c->options.keep ? c->options.keep - 1 : 0;
-    c->found = TSR_NEW(&c->arena, tsr_name, c->wanted + 1);
+    c->found = TSR_NEW(&c->arena, tsr_kept, c->wanted + 1);
     if (!c->found)
-        return stop(ctx, c,
-                    tsr_fail_(ctx, TSR_MEMORY, 0, __FILE__, __LINE__, "no memory for %zu names",
-                              c->wanted));
+        return stop(ctx, c, tsr_fail_(ctx, TSR_MEMORY, 0, __FILE__, __LINE__, "no memory"));
     c->candidate++;
     return count_next(ctx, c);
 }
@@ -244,7 +241,7 @@ static tsr_result judge(tsr_ctx *ctx, tsr_coordinator *c) {
                    "\"purpose\":\"%s\",\"bytes\":%" PRIu64, recovering ? "recover" : "count",
                    tsr_manifest_data_bytes(&c->examined));
     if (recovering) return choose(ctx, c);
-    c->found[c->found_count++] = *name;
+    c->found[c->found_count++] = tsr_kept_of(&c->examined);
     c->candidate++;
     return count_next(ctx, c);
 }
@@ -354,7 +351,7 @@ static tsr_result allocate(tsr_ctx *ctx, const tsr_coordinator_options *options,
         listings[i]->capacity = listings[i]->names ? TSR_SCRATCH_NAMES : 0;
     }
     c->options.directory = tsr_arena_strdup(&c->arena, options->directory);
-    c->good = TSR_NEW(&c->arena, tsr_name, options->keep);
+    c->good = TSR_NEW(&c->arena, tsr_kept, options->keep);
     c->answered = TSR_NEW(&c->arena, bool, options->rank_count);
     if (!c->segment_names.capacity || !c->options.directory || !c->good || !c->answered)
         FAIL(ctx, TSR_MEMORY, "no memory for a state store");

@@ -23,6 +23,7 @@
 #include "runtime/commit/directory.h"
 #include "runtime/commit/outside.h"
 #include "runtime/commit/recover.h"
+#include "runtime/state/best.h"
 #include "runtime/state/message.h"
 
 enum { TSR_KEEP_MAX = 10000, TSR_SCRATCH_NAMES = 1024 };
@@ -60,6 +61,8 @@ typedef struct tsr_coordinator {
     bool outcome_unknown;   /* it is not known if a record is durable */
     uint64_t committed_count;
     tsr_generation committed; /* the last one; valid if committed_count > 0 */
+    /* As in the last generation that was read back, or the recovered one; the link is complete. */
+    tsr_best best;
 
     /* Private. */
     tsr_coordinator_options options;
@@ -74,10 +77,10 @@ typedef struct tsr_coordinator {
     tsr_store_scan scan;   /* used while opening */
     size_t candidate;      /* index of the candidate that is being verified */
     tsr_manifest examined; /* manifest that is being verified */
-    tsr_name *found; /* while COUNTING: the good generations; `wanted` is the required number */
+    tsr_kept *found; /* while COUNTING: the good generations; `wanted` is the required number */
     size_t found_count, wanted;
 
-    tsr_name *good; /* generations known to be good, each verified from the storage device; oldest
+    tsr_kept *good; /* generations known to be good, each verified from the storage device; oldest
                        first */
     uint32_t good_count;
     bool root_suspect; /* a sync after a removal failed: removed names may come back, so this run
@@ -114,7 +117,8 @@ TSR_RESULT tsr_coordinator_tick(tsr_ctx *ctx, tsr_coordinator *c);
  * is complete except for the numbers of a generation. Borrowed until closed; the coordinator fills
  * in the digests. Called once, when IDLE. */
 TSR_RESULT tsr_coordinator_plan(tsr_ctx *ctx, tsr_coordinator *c, tsr_manifest *plan);
-/* Begins a save, when IDLE. Nothing is allocated after this point. */
+/* Begins a save, when IDLE. Nothing is allocated after this point. position->best.generation is
+ * TSR_BEST_ITSELF, or position->best names the generation of `best` (asserted). */
 TSR_RESULT tsr_coordinator_save(tsr_ctx *ctx, tsr_coordinator *c, const tsr_position *position);
 /* Gives up the generation when PREPARING, as if a rank had failed with `reason`. */
 TSR_RESULT tsr_coordinator_abort(tsr_ctx *ctx, tsr_coordinator *c, const char *reason);

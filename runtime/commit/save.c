@@ -48,7 +48,7 @@ void tsr_save_make_ready(tsr_ctx *ctx, tsr_coordinator *c) {
 
 tsr_result tsr_coordinator_plan(tsr_ctx *ctx, tsr_coordinator *c, tsr_manifest *plan) {
     TSR_ASSERT(c->phase == TSR_PHASE_IDLE && !c->plan);
-    size_t size = tsr_manifest_size(plan) + TSR_TOKEN_DATA_BYTES; /* size of the largest token */
+    size_t size = tsr_manifest_size(plan) + TSR_TOKEN_GROWTH_MAX;
     c->encoded = malloc(size);
     if (!c->encoded) FAIL(ctx, TSR_MEMORY, "no memory for a manifest of %zu bytes", size);
     c->layout = tsr_manifest_layout(plan, c->encoded);
@@ -97,6 +97,7 @@ tsr_result tsr_coordinator_save(tsr_ctx *ctx, tsr_coordinator *c, const tsr_posi
     tsr_token *token = &c->plan->token;
     token->generation = ready ? c->ready : c->next_generation++;
     token->position = *position;
+    tsr_best_link(token, &c->best);
     token->previous = c->previous_token;
     c->plan->previous = c->previous;
     c->ready = 0;

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/base/array.h"
 #include "runtime/base/io/io.h"
 #include "runtime/base/io/json.h"
 #include "runtime/data/array_source.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct array_format {
     const char *extension; /* "" matches every path */
@@ -57,12 +60,39 @@ tsr_result tsr_array_fetch(tsr_ctx *ctx, const tsr_array *array, uint64_t at, vo
                              array->offset_bytes + at);
 }
 
+/* Reads standard input into memory: a pipe cannot be sought, and an array is read by rows. */
+static tsr_result open_stream(tsr_ctx *ctx, tsr_array *array) {
+    enum { FIRST_BYTES = 1 << 16 };
+    size_t capacity = 0;
+    for (;;) {
+        if (array->size_bytes == capacity) {
+            unsigned char *bytes = tsr_grow(array->memory, &capacity, FIRST_BYTES, 1);
+            if (!bytes)
+                FAIL(ctx, TSR_MEMORY, "no memory for more than %zu bytes of standard input",
+                     capacity);
+            array->memory = bytes;
+        }
+        ssize_t got = read(STDIN_FILENO, array->memory + array->size_bytes,
+                           capacity - (size_t)array->size_bytes);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) FAIL_ERRNO(ctx, TSR_IO, errno, "cannot read standard input");
+        if (got == 0) break;
+        array->size_bytes += (uint64_t)got;
+    }
+    if (!array->size_bytes) FAIL(ctx, TSR_DATA, "standard input is empty; expected an NPY array");
+    return tsr_npy_locate(ctx, array, NULL, TSR_DTYPE_NONE);
+}
+
 static tsr_result open_file(tsr_ctx *ctx, const char *path, const array_format *format,
                             const char *member, tsr_dtype flat, tsr_array *array) {
-    TRY(ctx, tsr_io_open(ctx, path, O_RDONLY | O_NONBLOCK, 0, &array->fd));
-    TRY(ctx, tsr_io_file_size(ctx, array->fd, path, &array->size_bytes));
-    if (!array->size_bytes) FAIL(ctx, TSR_DATA, "'%s' is empty", path);
-    TRY(ctx, format->locate(ctx, array, member, flat));
+    if (strcmp(path, TSR_ARRAY_STREAM) == 0) {
+        TRY(ctx, open_stream(ctx, array));
+    } else {
+        TRY(ctx, tsr_io_open(ctx, path, O_RDONLY | O_NONBLOCK, 0, &array->fd));
+        TRY(ctx, tsr_io_file_size(ctx, array->fd, path, &array->size_bytes));
+        if (!array->size_bytes) FAIL(ctx, TSR_DATA, "'%s' is empty", path);
+        TRY(ctx, format->locate(ctx, array, member, flat));
+    }
     uint64_t size = 0;
     bool sane = tsr_shape_count(&array->shape, &array->count) &&
                 tsr_shape_size(&array->shape, array->dtype, &size);
@@ -79,7 +109,8 @@ tsr_result tsr_array_open(tsr_ctx *ctx, const char *spec, tsr_dtype flat_dtype,
     while (!match(format, spec, &path_length, &member)) format++;
     tsr_array *array = calloc(1, sizeof *array);
     char *path = strndup(spec, path_length);
-    if (array) *array = (tsr_array){.fd = -1, .spec = strdup(spec)};
+    bool stream = strcmp(spec, TSR_ARRAY_STREAM) == 0;
+    if (array) *array = (tsr_array){.fd = -1, .spec = strdup(stream ? "standard input" : spec)};
     if (!array || !path || !array->spec)
         FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory to open '%s'", spec);
     if (!path[0]) FAIL_GOTO(ctx, result, TSR_USAGE, "the path of an array is empty");

@@ -11,6 +11,9 @@
 #include "runtime/base/hash/hash.h"
 #include "runtime/base/tensor.h"
 
+/* The path of standard input or output, as a .npy; "./-" is a file of that name. */
+#define TSR_ARRAY_STREAM "-"
+
 /* One array, opened but not necessarily in memory: rows (slices of dimension 0) are read on demand.
  */
 typedef struct tsr_array tsr_array;
@@ -19,11 +22,12 @@ typedef struct tsr_array tsr_array;
  * "file.safetensors:name" for a tensor; without a member, the only member. A file with an extension
  * other than .npy/.npz/.safetensors is a flat file of `flat_dtype` elements, little-endian, one
  * dimension (TSR_DTYPE_NONE: refused), unless its name or content belongs to another program's
- * format (foreign.def). The file stays open until close; a deflated member is inflated into memory
- * by this call. Fails with TSR_IO (missing, unreadable, directory), TSR_DATA (empty, truncated,
- * trailing bytes, Fortran order, big-endian, object, unknown dtype, wrong checksum; the message has
- * both values; for a missing member, it lists the existing ones) or TSR_USAGE (empty path or
- * member). */
+ * format (foreign.def). TSR_ARRAY_STREAM is
+ * read to its end, into memory; a second time it is empty. The file stays open until close; a
+ * deflated member is inflated into memory by this call. Fails with TSR_IO (missing, unreadable,
+ * directory), TSR_DATA (empty, truncated, trailing bytes, Fortran order, big-endian, object,
+ * unknown dtype, wrong checksum; the message has both values; for a missing member, it lists the
+ * existing ones) or TSR_USAGE (empty path or member). */
 TSR_RESULT tsr_array_open(tsr_ctx *ctx, const char *spec, tsr_dtype flat_dtype,
                           tsr_array **out_array);
 void tsr_array_close(tsr_ctx *ctx, tsr_array *array); /* accepts NULL */

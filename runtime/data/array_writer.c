@@ -12,8 +12,10 @@
 #include "runtime/base/io/io.h"
 #include "runtime/data/array_source.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <zlib.h>
 
 enum {
@@ -39,7 +41,14 @@ typedef struct stream {
 
 typedef struct array_format {
     const char *suffix;
-    enum { FORMAT_NPY, FORMAT_NPZ, FORMAT_SAFETENSORS, FORMAT_FLAT, FORMAT_TEXT } kind;
+    enum {
+        FORMAT_STREAM,
+        FORMAT_NPY,
+        FORMAT_NPZ,
+        FORMAT_SAFETENSORS,
+        FORMAT_FLAT,
+        FORMAT_TEXT
+    } kind;
     bool holds_several;
 } array_format;
 
@@ -48,6 +57,8 @@ static const array_format formats[] = {{".npy", FORMAT_NPY, false},
                                        {".safetensors", FORMAT_SAFETENSORS, true},
                                        {".bin", FORMAT_FLAT, false},
                                        {".txt", FORMAT_TEXT, false}};
+
+static const array_format stream_format = {TSR_ARRAY_STREAM, FORMAT_STREAM, false};
 
 struct tsr_array_writer {
     tsr_arena arena;
@@ -78,9 +89,27 @@ static tsr_result check_size(tsr_ctx *ctx, const tsr_array_writer *self, const t
     return TSR_SUCCESS;
 }
 
+/* Standard output may be a pipe: it has no offsets. */
+static tsr_result write_stream(tsr_ctx *ctx, const void *bytes, size_t size_bytes) {
+    for (const char *at = bytes; size_bytes;) {
+        ssize_t put = write(STDOUT_FILENO, at, size_bytes);
+        if (put < 0 && errno == EINTR) continue;
+        if (put < 0) FAIL_ERRNO(ctx, TSR_IO, errno, "cannot write to standard output");
+        at += put;
+        size_bytes -= (size_t)put;
+    }
+    return TSR_SUCCESS;
+}
+
+static tsr_result write_bytes(tsr_ctx *ctx, const tsr_array_writer *self, const void *bytes,
+                              size_t size_bytes, uint64_t offset) {
+    if (self->format->kind == FORMAT_STREAM) return write_stream(ctx, bytes, size_bytes);
+    return tsr_io_write_all(ctx, self->file.fd, self->path, bytes, size_bytes, offset);
+}
+
 static tsr_result write_header(tsr_ctx *ctx, tsr_array_writer *self, stream *to, const void *bytes,
                                size_t size_bytes) {
-    TRY(ctx, tsr_io_write_all(ctx, self->file.fd, self->path, bytes, size_bytes, self->size_bytes));
+    TRY(ctx, write_bytes(ctx, self, bytes, size_bytes, self->size_bytes));
     to->begin = self->size_bytes;
     to->crc = (uint32_t)crc32_z(0, bytes, size_bytes);
     self->size_bytes += size_bytes;
@@ -134,6 +163,7 @@ static void begin_flat(tsr_array_writer *self, const tsr_tensor *array, stream *
 /* Reserves space for everything except the directory of a zip. */
 static tsr_result reserve(tsr_ctx *ctx, const tsr_array_writer *self) {
     uint64_t end = 0;
+    if (self->format->kind == FORMAT_STREAM) return TSR_SUCCESS;
     for (size_t i = 0; i < self->count; i++)
         if (self->streams[i].end > end) end = self->streams[i].end;
     return tsr_io_atomic_reserve(ctx, &self->file, end);
@@ -142,7 +172,9 @@ static tsr_result reserve(tsr_ctx *ctx, const tsr_array_writer *self) {
 static tsr_result choose_format(tsr_ctx *ctx, tsr_array_writer *self, const tsr_tensor *arrays) {
     const char *slash = strrchr(self->path, '/'), *name = slash ? slash + 1 : self->path;
     const char *dot = strrchr(name, '.');
-    self->format = formats; /* format of a name without an extension */
+    self->format = strcmp(self->path, TSR_ARRAY_STREAM) == 0
+                       ? &stream_format
+                       : formats; /* format of a name without an extension */
     for (size_t i = 0; dot && dot != name && i < TSR_COUNT(formats); i++) {
         if (strcmp(dot, formats[i].suffix) != 0) continue;
         self->format = &formats[i];
@@ -170,8 +202,10 @@ static tsr_result choose_format(tsr_ctx *ctx, tsr_array_writer *self, const tsr_
 static tsr_result begin(tsr_ctx *ctx, tsr_array_writer *self, const tsr_tensor *arrays) {
     TRY(ctx, choose_format(ctx, self, arrays));
     TRY(ctx, check_size(ctx, self, arrays));
-    TRY(ctx, tsr_io_atomic_open(ctx, self->path, &self->arena, &self->file));
+    if (self->format->kind != FORMAT_STREAM)
+        TRY(ctx, tsr_io_atomic_open(ctx, self->path, &self->arena, &self->file));
     switch (self->format->kind) {
+    case FORMAT_STREAM:
     case FORMAT_NPY:
         return begin_npy(ctx, self, &arrays[0], &self->streams[0]);
     case FORMAT_NPZ:
@@ -214,7 +248,7 @@ tsr_result tsr_array_writer_append(tsr_ctx *ctx, tsr_array_writer *writer, size_
     stream *to = &writer->streams[array];
     TSR_ASSERT(size_bytes <= to->end - to->next);
     if (!size_bytes) return TSR_SUCCESS;
-    TRY(ctx, tsr_io_write_all(ctx, writer->file.fd, writer->path, elements, size_bytes, to->next));
+    TRY(ctx, write_bytes(ctx, writer, elements, size_bytes, to->next));
     if (writer->format->kind == FORMAT_NPZ)
         to->crc = (uint32_t)crc32_z(to->crc, elements, size_bytes);
     to->next += size_bytes;
@@ -319,6 +353,7 @@ done:
 tsr_result tsr_array_writer_commit(tsr_ctx *ctx, tsr_array_writer *writer) {
     for (size_t i = 0; i < writer->count; i++)
         TSR_ASSERT(writer->streams[i].next == writer->streams[i].end);
+    if (writer->format->kind == FORMAT_STREAM) return TSR_SUCCESS;
     if (writer->format->kind == FORMAT_NPZ) TRY(ctx, finish_zip(ctx, writer));
     return tsr_io_atomic_commit(ctx, &writer->file);
 }
@@ -330,4 +365,6 @@ void tsr_array_writer_destroy(tsr_ctx *ctx, tsr_array_writer *writer) {
     free(writer);
 }
 
-int tsr_array_writer_get_fd(const tsr_array_writer *writer) { return writer->file.fd; }
+int tsr_array_writer_get_fd(const tsr_array_writer *writer) {
+    return writer->format->kind == FORMAT_STREAM ? STDOUT_FILENO : writer->file.fd;
+}

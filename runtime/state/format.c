@@ -8,6 +8,7 @@
 #include "runtime/base/array.h"
 #include "runtime/base/plural.h"
 #include "runtime/commit/mutants.h"
+#include "runtime/state/best.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -18,7 +19,6 @@ static const char token_magic[8] = "TSRTOKEN", map_magic[8] = "TSRSTATE",
 static const char state_tag[16] = "tessera.state.1";
 enum {
     TOKEN_FIXED_BYTES = 176,
-    PROGRAM_FIXED_BYTES = TSR_DIGEST_BYTES + 2, /* what version 3 adds, without the list */
     MAP_FIXED_BYTES = 72,
     TENSOR_FIXED_BYTES = 12 + TSR_DIGEST_BYTES,
     CHUNK_BYTES = 64,
@@ -266,13 +266,6 @@ static tsr_result sort_tensors(tsr_ctx *ctx, const tsr_tensor *tensors, size_t t
     return TSR_SUCCESS;
 }
 
-tsr_part tsr_part_of(uint32_t chunk_count, uint32_t rank, uint32_t rank_count) {
-    TSR_ASSERT(rank < rank_count);
-    uint32_t first = (uint32_t)((uint64_t)chunk_count * rank / rank_count);
-    uint32_t end = (uint32_t)((uint64_t)chunk_count * (rank + 1u) / rank_count);
-    return (tsr_part){first, end - first};
-}
-
 /* Lays chunks out in tensor order; a chunk never crosses into the next segment, and chunks of two
  * writers never share a segment. */
 static void lay_out(tsr_manifest *manifest, const tsr_division *division) {
@@ -358,6 +351,7 @@ static unsigned token_version(const tsr_token *token) {
     const tsr_position *position = &token->position;
     bool has_data = position->epoch_base || position->epoch_base_sample || position->rows ||
                     !tsr_digest_equal(&position->data, &unknown);
+    if (position->best.metric[0]) return 4;
     if (tsr_identity_is_known(&token->identity)) return 3;
     return has_data ? 2 : 1;
 }
@@ -366,8 +360,10 @@ static size_t token_size(const tsr_token *token) {
     unsigned version = token_version(token);
     size_t data_bytes = version > 1 ? TSR_TOKEN_DATA_BYTES : 0;
     size_t program_bytes =
-        version > 2 ? PROGRAM_FIXED_BYTES + tsr_identity_size(&token->identity) : 0;
-    return TOKEN_FIXED_BYTES + data_bytes + program_bytes + strlen(token->region) +
+        version > 2 ? TSR_TOKEN_PROGRAM_BYTES + tsr_identity_size(&token->identity) : 0;
+    size_t best_bytes =
+        version > 3 ? TSR_TOKEN_BEST_BYTES + strlen(token->position.best.metric) : 0;
+    return TOKEN_FIXED_BYTES + data_bytes + program_bytes + best_bytes + strlen(token->region) +
            strlen(token->numerics) + strlen(token->topology) + TSR_DIGEST_BYTES;
 }
 
@@ -404,6 +400,15 @@ static uint8_t *put_hyperparameters(uint8_t *at, const tsr_identity *identity) {
     return at;
 }
 
+static uint8_t *put_best(uint8_t *at, const tsr_best *best) {
+    uint64_t value;
+    memcpy(&value, &best->value, sizeof value);
+    const uint64_t numbers[] = {best->evaluated_step, best->without_gain, best->generation,
+                                best->epoch,          best->step,         value};
+    for (size_t i = 0; i < TSR_COUNT(numbers); i++) at = put(at, numbers[i], 8);
+    return put_digest(at, &best->manifest_hash);
+}
+
 static uint8_t *put_token(uint8_t *at, const tsr_token *token, tsr_digest *out_hash) {
     uint8_t *begin = at;
     const tsr_position *position = &token->position;
@@ -422,6 +427,7 @@ static uint8_t *put_token(uint8_t *at, const tsr_token *token, tsr_digest *out_h
         at = put_digest(at, &position->data);
     }
     if (version > 2) at = put_digest(at, &token->identity.program);
+    if (version > 3) at = put_best(at, &position->best);
     at = put_digest(at, &token->bundle_hash);
     at = put_digest(at, &token->state_hash);
     at = put_digest(at, &token->previous);
@@ -430,10 +436,13 @@ static uint8_t *put_token(uint8_t *at, const tsr_token *token, tsr_digest *out_h
     at = put(at, strlen(token->topology), 2);
     at = put(at, 0, 2); /* length of the signature */
     if (version > 2) at = put(at, tsr_identity_size(&token->identity), 2);
+    const char *metric = position->best.metric;
+    if (version > 3) at = put(at, strlen(metric), 2);
     at = put_bytes(at, token->region, strlen(token->region));
     at = put_bytes(at, token->numerics, strlen(token->numerics));
     at = put_bytes(at, token->topology, strlen(token->topology));
     if (version > 2) at = put_hyperparameters(at, &token->identity);
+    if (version > 3) at = put_bytes(at, metric, strlen(metric));
     return put_hash(begin, at, out_hash);
 }
 
@@ -499,22 +508,6 @@ void tsr_manifest_encode(tsr_manifest *manifest, uint8_t *out_bytes) {
     TSR_ASSERT((size_t)(at - out_bytes) == tsr_manifest_size(manifest));
 }
 
-uint64_t tsr_manifest_data_bytes(const tsr_manifest *manifest) {
-    uint64_t size = 0;
-    for (uint32_t i = 0; i < manifest->segment_count; i++) size += manifest->segment_sizes[i];
-    return size;
-}
-
-tsr_generation tsr_manifest_generation(const tsr_manifest *manifest) {
-    return (tsr_generation){.number = manifest->token.generation,
-                            .epoch = manifest->token.epoch,
-                            .position = manifest->token.position,
-                            .bundle_hash = manifest->token.bundle_hash,
-                            .program = manifest->token.identity.program,
-                            .state_hash = manifest->token.state_hash,
-                            .manifest_hash = manifest->hash};
-}
-
 /* ---- decoding ---- */
 
 #define DAMAGED(ctx, subject, ...)                                                                 \
@@ -545,6 +538,22 @@ static void take_hyperparameters(cursor *in, size_t size, tsr_arena *arena,
     identity->hyperparameters = found;
 }
 
+static void take_best(cursor *in, tsr_best *best) {
+    uint64_t value = 0;
+    uint64_t *const numbers[] = {&best->evaluated_step, &best->without_gain, &best->generation,
+                                 &best->epoch,          &best->step,         &value};
+    for (size_t i = 0; i < TSR_COUNT(numbers); i++) *numbers[i] = take_number(in, 8);
+    memcpy(&best->value, &value, sizeof value);
+    best->manifest_hash = take_digest(in);
+}
+
+static bool take_metric(cursor *in, size_t length, tsr_arena *arena, tsr_best *best) {
+    const char *text = take_text(in, length, arena);
+    if (!text || length >= TSR_METRIC_MAX || tsr_metric_check(text)) return false;
+    memcpy(best->metric, text, length + 1);
+    return true;
+}
+
 static tsr_result take_token(tsr_ctx *ctx, const char *subject, cursor *in, tsr_arena *arena,
                              tsr_token *token) {
     const uint8_t *begin = in->at;
@@ -564,28 +573,34 @@ static tsr_result take_token(tsr_ctx *ctx, const char *subject, cursor *in, tsr_
         position->data = take_digest(in);
     }
     if (version > 2) token->identity.program = take_digest(in);
+    if (version > 3) take_best(in, &position->best);
     token->bundle_hash = take_digest(in);
     token->state_hash = take_digest(in);
     token->previous = take_digest(in);
     size_t lengths[4];
     for (size_t i = 0; i < 4; i++) lengths[i] = (size_t)take_number(in, 2);
     size_t list_bytes = version > 2 ? (size_t)take_number(in, 2) : 0;
+    size_t metric_bytes = version > 3 ? (size_t)take_number(in, 2) : 0;
     token->region = take_text(in, lengths[0], arena);
     token->numerics = take_text(in, lengths[1], arena);
     token->topology = take_text(in, lengths[2], arena);
     if (version > 2) take_hyperparameters(in, list_bytes, arena, &token->identity);
+    bool metric = version <= 3 || take_metric(in, metric_bytes, arena, &position->best);
     take_bytes(in, TSR_DIGEST_BYTES);
     if (in->failed || size != (size_t)(in->at - begin) || size > TSR_TOKEN_BYTES_MAX)
         DAMAGED(ctx, subject,
                 "the size of its token differs from the %" PRIu64 " byte%s that it states", size,
                 TSR_PLURAL(size));
     if (lengths[3])
-        DAMAGED(ctx, subject, "its token is signed; expected no signature in versions 1 to 3");
+        DAMAGED(ctx, subject, "its token is signed; expected no signature in versions 1 to 4");
     if (in->no_memory) FAIL(ctx, TSR_MEMORY, "no memory for %s", subject);
     if (!token->region || !token->numerics || !token->topology)
         DAMAGED(ctx, subject, "a text of its token is not usable");
     const char *wrong = tsr_identity_check(&token->identity);
     if (wrong) DAMAGED(ctx, subject, "its program: %s", wrong);
+    if (!metric) DAMAGED(ctx, subject, "the metric of its best generation is not usable");
+    if (version > 3 && !tsr_best_is_sound(token))
+        DAMAGED(ctx, subject, "a number of its best generation is out of range");
     if (!token->generation || !token->epoch || !position->virtual_ranks ||
         position->seed > UINT32_MAX || position->epoch_base_sample > position->sample ||
         version != token_version(token))

@@ -11,9 +11,15 @@
 #include "runtime/store.h"
 
 enum {
-    /* The newest; version 1 has no fields for the data, version 2 none for the program. */
-    TSR_MANIFEST_VERSION = 3,
-    TSR_TOKEN_DATA_BYTES = 24 + TSR_DIGEST_BYTES, /* size of the fields that version 2 adds */
+    /* The newest; version 1 has no fields for the data, version 2 none for the program, version 3
+     * none for the best generation. */
+    TSR_MANIFEST_VERSION = 4,
+    TSR_TOKEN_DATA_BYTES = 24 + TSR_DIGEST_BYTES,     /* size of the fields that version 2 adds */
+    TSR_TOKEN_PROGRAM_BYTES = TSR_DIGEST_BYTES + 2,   /* version 3, without the list */
+    TSR_TOKEN_BEST_BYTES = 48 + TSR_DIGEST_BYTES + 2, /* version 4, without the metric */
+    /* A token may have this much more when it is written than when it was planned. */
+    TSR_TOKEN_GROWTH_MAX =
+        TSR_TOKEN_DATA_BYTES + TSR_TOKEN_PROGRAM_BYTES + TSR_TOKEN_BEST_BYTES + TSR_METRIC_MAX,
     TSR_TOKEN_BYTES_MAX = 4096,
     TSR_TOKEN_TEXT_MAX = 255, /* length of region, numerics, topology */
     TSR_MANIFEST_TENSORS_MAX = 1 << 20,

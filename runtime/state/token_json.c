@@ -31,6 +31,24 @@ static void put_data(tsr_buffer *buffer, const tsr_position *position) {
     tsr_buffer_text(buffer, ",");
 }
 
+/* Omitted if the run keeps no best generation. */
+static void put_best(tsr_buffer *buffer, const tsr_best *best) {
+    if (!best->metric[0]) return;
+    tsr_buffer_text(buffer, "\"best\":{");
+    put_text(buffer, "metric", best->metric);
+    put_count(buffer, "evaluatedStep", best->evaluated_step);
+    tsr_buffer_printf(buffer, "\"withoutGain\":%" PRIu64, best->without_gain);
+    if (best->generation) {
+        tsr_buffer_text(buffer, ",");
+        put_count(buffer, "generation", best->generation);
+        put_count(buffer, "epoch", best->epoch);
+        put_count(buffer, "step", best->step);
+        tsr_buffer_printf(buffer, "\"value\":%.17g,", best->value);
+        put_hash(buffer, "manifest", &best->manifest_hash);
+    }
+    tsr_buffer_text(buffer, "},");
+}
+
 void tsr_token_json(tsr_buffer *buffer, const tsr_manifest *manifest) {
     const tsr_token *token = &manifest->token;
     const tsr_position *position = &token->position;
@@ -50,6 +68,7 @@ void tsr_token_json(tsr_buffer *buffer, const tsr_manifest *manifest) {
         tsr_identity_write_json(buffer, &token->identity);
         tsr_buffer_text(buffer, ",");
     }
+    put_best(buffer, &position->best);
     put_hash(buffer, "bundle", &token->bundle_hash);
     tsr_buffer_text(buffer, ",");
     put_hash(buffer, "state", &token->state_hash);

@@ -5,6 +5,7 @@
  */
 #include "runtime/base/plural.h"
 #include "runtime/commit/recover.h"
+#include "runtime/state/best.h"
 #include "runtime/state/token_json.h"
 #include "runtime/store/read.h"
 
@@ -21,6 +22,8 @@ typedef struct examination {
     tsr_store_scan scan;
     tsr_reader *reader;   /* borrowed */
     bool verify;          /* also read the data */
+    tsr_best best;        /* as in the newest good generation; its link is complete */
+    bool knows_best;      /* that generation was read */
     const reporter *json; /* borrowed: gets the lines of a list as JSON; NULL: they are logged */
 } examination;
 
@@ -81,12 +84,60 @@ static void report_strays(const tsr_ctx *ctx, const tsr_store_scan *scan) {
     }
 }
 
+static bool is_best(const examination *e, const tsr_name *name) {
+    return e->best.generation == name->generation && e->best.epoch == name->epoch;
+}
+
+/* Called with good generations, the newest first. */
+static void note_best(examination *e, const tsr_manifest *manifest) {
+    if (!e->knows_best) e->best = tsr_best_of(manifest);
+    e->knows_best = true;
+}
+
+/* Reads the best generation. A run that works here may have replaced and removed it: then a newer
+ * manifest exists. *out_gone: it is damaged or missing for no such reason, and the context's error
+ * is the reason. */
+static tsr_result read_best(tsr_ctx *ctx, const examination *e, tsr_manifest *out_manifest,
+                            bool *out_gone) {
+    const tsr_name name = {TSR_NAME_MANIFEST, e->best.epoch, e->best.generation, 0, 0};
+    tsr_listing now = {.arena = e->scan.arena, .wanted = 1u << TSR_NAME_MANIFEST};
+    tsr_ctx aside = tsr_ctx_fork(ctx);
+    *out_gone = false;
+    tsr_result result = tsr_best_check(ctx, e->scan.root, e->scan.arena, &e->best);
+    if (!result.code) result = read_generation(ctx, e, &name, out_manifest);
+    if (result.code != TSR_STATE) return result;
+    if (tsr_disk_list(&aside, e->scan.root, &now).code) return tsr_error_adopt(ctx, &aside);
+    tsr_listing_sort(&now);
+    *out_gone = tsr_listing_highest(&now, TSR_NAME_MANIFEST) <= e->scan.highest_generation;
+    return TSR_SUCCESS;
+}
+
+static tsr_result check_best(tsr_ctx *ctx, examination *e) {
+    const tsr_best *best = &e->best;
+    tsr_manifest manifest;
+    bool gone;
+    if (!best->generation) return TSR_SUCCESS;
+    TRY(ctx, read_best(ctx, e, &manifest, &gone));
+    if (gone) {
+        e->scan.damaged_count++;
+        tsr_log(ctx, TSR_LOG_ERROR,
+                "generation %" PRIu64 " of epoch %" PRIu64 ", the best by %s, is damaged: %s",
+                best->generation, best->epoch, best->metric, ctx->error.text);
+        return TSR_SUCCESS;
+    }
+    tsr_log(ctx, TSR_LOG_NOTICE,
+            "generation %" PRIu64 " of epoch %" PRIu64 ": the best by %s: %.9g at step %" PRIu64,
+            best->generation, best->epoch, best->metric, best->value, best->step);
+    return TSR_SUCCESS;
+}
+
 /* No run needs unreached generations, so an error in such a generation does not count as damage. */
 static tsr_result report_unreached(tsr_ctx *ctx, const examination *e) {
     const tsr_name *name;
     for (size_t at = e->scan.names.count; next_unreached(&e->scan, &at, &name);) {
         tsr_manifest manifest;
         tsr_ctx aside = tsr_ctx_fork(ctx);
+        if (is_best(e, name)) continue; /* reported already */
         tsr_result result = read_generation(&aside, e, name, &manifest);
         if (result.code && result.code != TSR_STATE) return tsr_error_adopt(ctx, &aside);
         tsr_log(ctx, TSR_LOG_NOTICE,
@@ -114,6 +165,7 @@ static tsr_result check(tsr_ctx *ctx, examination *e) {
         }
         TRY(ctx, result);
         good_count++;
+        note_best(e, &manifest);
         tsr_digest_format(&manifest.token.state_hash, hash);
         tsr_log(ctx, TSR_LOG_NOTICE,
                 "generation %" PRIu64 " of epoch %" PRIu64 ": good, step %" PRIu64
@@ -122,6 +174,7 @@ static tsr_result check(tsr_ctx *ctx, examination *e) {
                 manifest.tensor_count, TSR_PLURAL(manifest.tensor_count), manifest.chunk_count,
                 TSR_PLURAL(manifest.chunk_count), hash);
     }
+    TRY(ctx, check_best(ctx, e));
     report_strays(ctx, scan);
     TRY(ctx, report_unreached(ctx, e));
     report_uncommitted(ctx, scan);
@@ -163,24 +216,29 @@ static tsr_result list_good(tsr_ctx *ctx, const examination *e, const tsr_manife
     const tsr_token *token = &manifest->token;
     char hash[TSR_DIGEST_HEX + 1], program[TSR_DIGEST_HEX + 1];
     bool known = tsr_identity_is_known(&token->identity);
+    const tsr_name name = {TSR_NAME_MANIFEST, token->epoch, token->generation, 0, 0};
+    bool best = is_best(e, &name);
+    char mark[TSR_METRIC_MAX + 32] = "";
     tsr_buffer line = {0};
+    if (best) snprintf(mark, sizeof mark, ", best %s %.9g", e->best.metric, e->best.value);
     if (!e->json) {
         tsr_digest_format(&token->state_hash, hash);
         tsr_digest_format(&token->identity.program, program);
         tsr_log(ctx, TSR_LOG_NOTICE,
                 "generation %" PRIu64 " epoch %" PRIu64 " step %" PRIu64 " seed %" PRIu64
-                " bytes %" PRIu64 " state %s%s%s good%s",
+                " bytes %" PRIu64 " state %s%s%s good%s%s",
                 token->generation, token->epoch, token->position.step, token->position.seed,
                 tsr_manifest_data_bytes(manifest), hash, known ? " program " : "",
-                known ? program : "",
+                known ? program : "", mark,
                 reached ? "" : ", ignored unless a run resumes it by its number");
         return TSR_SUCCESS;
     }
     tsr_digest_format(&manifest->hash, hash);
     tsr_buffer_text(&line, "{\"token\":");
     tsr_token_json(&line, manifest);
-    tsr_buffer_printf(&line, ",\"bytes\":%" PRIu64 ",\"manifest\":\"%s\"%s}",
-                      tsr_manifest_data_bytes(manifest), hash, reached ? "" : ",\"reached\":false");
+    tsr_buffer_printf(&line, ",\"bytes\":%" PRIu64 ",\"manifest\":\"%s\"%s%s}",
+                      tsr_manifest_data_bytes(manifest), hash, best ? ",\"best\":true" : "",
+                      reached ? "" : ",\"reached\":false");
     return report_json(ctx, e, &line);
 }
 
@@ -213,6 +271,7 @@ static tsr_result list_one(tsr_ctx *ctx, examination *e, const tsr_name *name) {
         return list_damaged(ctx, e, name);
     }
     TRY(ctx, result);
+    note_best(e, &manifest);
     return list_good(ctx, e, &manifest, true);
 }
 
@@ -225,9 +284,23 @@ static tsr_result list_unreached(tsr_ctx *ctx, const examination *e) {
         tsr_result result = read_generation(&aside, e, name, &manifest);
         if (result.code == TSR_STATE) continue;
         if (result.code) return tsr_error_adopt(ctx, &aside);
-        TRY(ctx, list_good(ctx, e, &manifest, false));
+        TRY(ctx, list_good(ctx, e, &manifest, is_best(e, name)));
     }
     return TSR_SUCCESS;
+}
+
+/* The best generation is listed with the others, unless it cannot be read. */
+static tsr_result list_lost_best(tsr_ctx *ctx, examination *e) {
+    const tsr_name name = {TSR_NAME_MANIFEST, e->best.epoch, e->best.generation, 0, 0};
+    tsr_manifest manifest;
+    bool gone;
+    if (!e->best.generation) return TSR_SUCCESS;
+    TRY(ctx, read_best(ctx, e, &manifest, &gone));
+    if (!gone) return TSR_SUCCESS;
+    e->scan.damaged_count++;
+    TSR_DROP(tsr_error_prefix(ctx, (tsr_result){TSR_STATE}, "the best by %s", e->best.metric),
+             "it is listed");
+    return list_damaged(ctx, e, &name);
 }
 
 static tsr_result list(tsr_ctx *ctx, examination *e) {
@@ -238,6 +311,7 @@ static tsr_result list(tsr_ctx *ctx, examination *e) {
         TRY(ctx, list_one(ctx, e, &scan->candidates[i]));
     report_strays(ctx, scan);
     TRY(ctx, list_unreached(ctx, e));
+    TRY(ctx, list_lost_best(ctx, e));
     TRY(ctx, list_counts(ctx, e));
     if (scan->damaged_count)
         FAIL(ctx, TSR_STATE, "%u committed record%s %s damaged", scan->damaged_count,
@@ -245,9 +319,29 @@ static tsr_result list(tsr_ctx *ctx, examination *e) {
     return TSR_SUCCESS;
 }
 
+/* The best generation that the newest good one names; its data is not read. */
+static tsr_result find_best(tsr_ctx *ctx, examination *e) {
+    tsr_store_scan *scan = &e->scan;
+    tsr_manifest manifest;
+    TRY(ctx, tsr_store_scan_run(ctx, scan));
+    TRY(ctx, check_is_store(ctx, scan));
+    for (size_t i = 0; i < scan->candidate_count; i++) {
+        tsr_ctx aside = tsr_ctx_fork(ctx);
+        tsr_result result = read_generation(&aside, e, &scan->candidates[i], &manifest);
+        if (result.code == TSR_STATE) continue;
+        if (result.code) return tsr_error_adopt(ctx, &aside);
+        note_best(e, &manifest);
+        if (e->best.generation) return tsr_best_check(ctx, scan->root, scan->arena, &e->best);
+        FAIL(ctx, TSR_STATE, "generation %" PRIu64 " names no best generation%s",
+             manifest.token.generation,
+             e->best.metric[0] ? ": nothing was judged yet" : ": --keep-best was not given");
+    }
+    FAIL(ctx, TSR_STATE, "there is no good generation, and so no best one");
+}
+
 static tsr_result examine(tsr_ctx *ctx, const char *directory,
                           tsr_result (*examine_all)(tsr_ctx *ctx, examination *e), bool verify,
-                          bool json, tsr_fsck_report_fn report, void *user) {
+                          bool json, tsr_fsck_report_fn report, void *user, tsr_best *out_best) {
     const tsr_io *io = tsr_ctx_io(ctx);
     reporter to = {report, user};
     tsr_ctx own = {.log = forward, .log_user = &to, .log_level = TSR_LOG_NOTICE, .io = ctx->io};
@@ -271,6 +365,7 @@ static tsr_result examine(tsr_ctx *ctx, const char *directory,
     }
     scan->gens = io->open(io->self, scan->root, "gen", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
     result = examine_all(&own, &e);
+    if (out_best) *out_best = e.best;
 done:
     if (scan->gens >= 0) io->close(io->self, scan->gens);
     if (scan->root >= 0) io->close(io->self, scan->root);
@@ -283,15 +378,22 @@ done:
 
 tsr_result tsr_store_fsck(tsr_ctx *ctx, const char *directory, tsr_fsck_report_fn report,
                           void *user) {
-    return examine(ctx, directory, check, true, false, report, user);
+    return examine(ctx, directory, check, true, false, report, user, NULL);
 }
 
 tsr_result tsr_store_list(tsr_ctx *ctx, const char *directory, bool verify,
                           tsr_fsck_report_fn report, void *user) {
-    return examine(ctx, directory, list, verify, false, report, user);
+    return examine(ctx, directory, list, verify, false, report, user, NULL);
 }
 
 tsr_result tsr_store_list_json(tsr_ctx *ctx, const char *directory, bool verify,
                                tsr_fsck_report_fn report, void *user) {
-    return examine(ctx, directory, list, verify, true, report, user);
+    return examine(ctx, directory, list, verify, true, report, user, NULL);
+}
+
+tsr_result tsr_store_find_best(tsr_ctx *ctx, const char *directory, tsr_best *out_best) {
+    tsr_best best;
+    TRY(ctx, examine(ctx, directory, find_best, false, true, NULL, NULL, &best));
+    *out_best = best;
+    return TSR_SUCCESS;
 }

@@ -28,6 +28,7 @@ typedef struct tsr_mailbox {
 typedef struct tsr_store_outcome {
     uint64_t committed_count;
     tsr_generation committed; /* the last committed one */
+    tsr_best best;            /* as tsr_save_status */
     bool fenced, outcome_unknown;
     tsr_code code; /* code of the first failure in this conversation; TSR_OK: no failure */
     char text[TSR_LETTER_TEXT_MAX];

@@ -34,6 +34,7 @@ static void record(tsr_store *store, tsr_result result, double seconds) {
     tsr_save_status *status = &store->status;
     pthread_mutex_lock(&store->mutex);
     status->persist_seconds = seconds;
+    status->best = outcome->best;
     if (!result.code) {
         status->committed_count++;
         status->last_committed = outcome->committed;
@@ -79,6 +80,7 @@ static void save_once(tsr_store *store) {
     }
     pthread_mutex_lock(&store->mutex);
     store->status.failed_in_a_row = 0;
+    store->status.best = store->outcome.best; /* known since it was read back */
     pthread_mutex_unlock(&store->mutex);
 }
 

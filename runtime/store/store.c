@@ -106,6 +106,7 @@ void tsr_store_hear(tsr_ctx *ctx, tsr_store *store, tsr_result *first) {
         if (!first->code) *first = result;
         store->outcome.committed_count = c->committed_count;
         store->outcome.committed = c->committed;
+        store->outcome.best = c->best;
         store->outcome.fenced = c->fenced;
         store->outcome.outcome_unknown = c->outcome_unknown;
         if (c->committed_count > committed) store->on_committed(store);
@@ -225,7 +226,9 @@ static tsr_result begin(tsr_ctx *ctx, tsr_store *store, const tsr_choice *choice
     TRY(ctx, tsr_store_deliver(ctx, store));
     TSR_ASSERT(!store->coordinator || store->coordinator->phase == TSR_PHASE_IDLE);
     if (store->coordinator) store->recovery = store->coordinator->recovery;
-    return store->transport ? tsr_store_share_recovery(ctx, store) : TSR_SUCCESS;
+    if (store->transport) TRY(ctx, tsr_store_share_recovery(ctx, store));
+    store->outcome.best = store->status.best = store->recovery.generation.position.best;
+    return TSR_SUCCESS;
 }
 
 tsr_result tsr_store_open(tsr_ctx *ctx, const tsr_store_options *options, tsr_resume_mode mode,

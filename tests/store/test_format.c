@@ -74,6 +74,23 @@ static sample make_with_program(void) {
     return make_of(position_with_data(),
                    (tsr_identity){tsr_hash("program", 7), 2, hyperparameters});
 }
+/* Version 4. */
+static tsr_position position_with_best(void) {
+    tsr_position position = position_with_data();
+    position.best = (tsr_best){.metric = "min:loss",
+                               .evaluated_step = 5,
+                               .without_gain = 2,
+                               .generation = 4,
+                               .epoch = 1,
+                               .manifest_hash = tsr_hash("best", 4),
+                               .step = 3,
+                               .value = 0.75};
+    return position;
+}
+static sample make_with_best(void) {
+    return make_of(position_with_best(),
+                   (tsr_identity){tsr_hash("program", 7), 2, hyperparameters});
+}
 static void finish(sample *s) {
     tsr_arena_finish(&s->arena);
     free(s->bytes);
@@ -278,6 +295,66 @@ Test(store_format, state_hash_is_the_documented_one) {
     cr_assert(tsr_digest_equal(&expected, &found));
 }
 
+/* The best generation is between the program and the bundle; the metric follows the list. */
+Test(store_format, version_4_names_the_best_generation) {
+    sample three = make_with_program(), four = make_with_best();
+    tsr_digest best = tsr_hash("best", 4);
+    tsr_manifest back;
+    cr_assert_eq(four.size, three.size + 80 + 2 + 8);
+    cr_assert_eq(number(four.bytes + 8, 4), 4);
+    cr_assert_eq(memcmp(three.bytes + 16, four.bytes + 16, 144), 0, "as in version 3 up to here");
+    const uint64_t numbers[] = {5, 2, 4, 1, 3, UINT64_C(0x3fe8000000000000)};
+    for (size_t i = 0; i < 6; i++)
+        cr_assert_eq(number(four.bytes + 160 + 8 * i, 8), numbers[i], "number %zu", i);
+    cr_assert_eq(memcmp(four.bytes + 208, best.bytes, 32), 0);
+    cr_assert_eq(memcmp(three.bytes + 160, four.bytes + 240, 106), 0, "hashes and lengths");
+    cr_assert_eq(number(four.bytes + 346, 2), 8);
+    cr_assert_eq(memcmp(four.bytes + 348, three.bytes + 266, 24 + 18), 0, "texts and list");
+    cr_assert_eq(memcmp(four.bytes + 348 + 24 + 18, "min:loss", 8), 0);
+    cr_assert_eq(decode(&four, four.bytes, four.size, &back), TSR_OK, "%s", four.ctx.error.text);
+    cr_assert_eq(memcmp(&back.token.position.best, &four.manifest.token.position.best,
+                        sizeof back.token.position.best),
+                 0);
+    finish(&three);
+    finish(&four);
+}
+
+/* What the writer cannot have meant is refused, also with right hashes. */
+Test(store_format, version_4_names_a_generation_that_can_be) {
+    static const struct {
+        const char *what;
+        size_t offset; /* in tsr_best */
+        uint64_t value;
+        bool good;
+    } rows[] = {
+#define FIELD(name) offsetof(tsr_best, name)
+        {"as it is", FIELD(epoch), 1, true},
+        {"evaluated later", FIELD(evaluated_step), 6, false},
+        {"best after its evaluation", FIELD(step), 6, false},
+        {"of a later generation", FIELD(generation), 8, false},
+        {"of a later epoch", FIELD(epoch), 3, false},
+        {"of no epoch", FIELD(epoch), 0, false},
+        {"no generation, and yet a link", FIELD(generation), 0, false},
+        {"infinite", FIELD(value), UINT64_C(0x7ff0000000000000), false},
+        {"nan", FIELD(value), UINT64_C(0x7ff8000000000000), false},
+        {"no link", FIELD(manifest_hash), 0, false},
+        {"itself, and yet a link", FIELD(generation), 7, false},
+        {"a name without min or max", FIELD(metric), UINT64_C(0x6d696e3d6c6f7373), false},
+#undef FIELD
+    };
+    for (size_t i = 0; i < TSR_COUNT(rows); i++) {
+        tsr_position position = position_with_best();
+        memcpy((char *)&position.best + rows[i].offset, &rows[i].value, 8);
+        if (rows[i].offset == offsetof(tsr_best, manifest_hash))
+            position.best.manifest_hash = (tsr_digest){{0}};
+        if (rows[i].value == 7) position.best.epoch = 2;
+        sample s = make_of(position, (tsr_identity){.program = {{0}}});
+        cr_assert_eq(decode(&s, s.bytes, s.size, NULL), rows[i].good ? TSR_OK : TSR_STATE, "%s: %s",
+                     rows[i].what, s.ctx.error.text);
+        finish(&s);
+    }
+}
+
 static void try_every_bit_and_length(sample s) {
     for (size_t i = 0; i < 8 * s.size; i++) {
         s.bytes[i / 8] ^= (uint8_t)(1u << (i % 8));
@@ -296,6 +373,7 @@ Test(store_format, every_bit_and_every_length) {
     try_every_bit_and_length(make());
     try_every_bit_and_length(make_with_data());
     try_every_bit_and_length(make_with_program());
+    try_every_bit_and_length(make_with_best());
 }
 
 /* A changed bit is accepted despite corrected hashes only in fields that the writer chooses
@@ -317,7 +395,7 @@ static void try_every_bit_with_right_hashes(sample s, size_t data_bytes, size_t 
         tsr_code code = decode(&s, copy, s.size, NULL);
         uint64_t version = number(copy + 8, 4);
         if (changed && byte >= 8 && byte < 12)
-            cr_assert_eq(code, version >= 1 && version <= 3 ? TSR_STATE : TSR_VERSION, "bit %zu",
+            cr_assert_eq(code, version >= 1 && version <= 4 ? TSR_STATE : TSR_VERSION, "bit %zu",
                          i);
         else if (changed && !is_choice)
             cr_assert_eq(code, TSR_STATE, "bit %zu of byte %zu", i % 8, byte);
@@ -351,10 +429,10 @@ Test(store_format, hostile_counts) {
 
 Test(store_format, newer_version_is_told) {
     sample s = make();
-    s.bytes[8] = 4;
+    s.bytes[8] = 5;
     reseal(s.bytes, s.size, (size_t)number(s.bytes + 12, 4));
     cr_assert_eq(decode(&s, s.bytes, s.size, NULL), TSR_VERSION);
-    cr_assert(strstr(s.ctx.error.text, "has format version 4; this Tessera reads versions 1 to 3"));
+    cr_assert(strstr(s.ctx.error.text, "has format version 5; this Tessera reads versions 1 to 4"));
     finish(&s);
 }
 

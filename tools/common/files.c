@@ -91,7 +91,8 @@ tsr_result tsr_files_add_flags(tsr_ctx *ctx, tsr_files *files, const tsr_flag *f
             TRY(ctx, tsr_files_add(ctx, files, flag->name, flag->use, list->texts[k]));
         const tsr_flag_pairs *pairs = flag->target;
         for (size_t k = 0; flag->kind == TSR_FLAG_PAIR && k < pairs->count; k++)
-            TRY(ctx, tsr_files_add(ctx, files, flag->name, flag->use, pairs->pairs[k].value));
+            if (strcmp(pairs->pairs[k].value, TSR_ARRAY_STREAM) != 0) /* a stream is no file */
+                TRY(ctx, tsr_files_add(ctx, files, flag->name, flag->use, pairs->pairs[k].value));
     }
     return TSR_SUCCESS;
 }

@@ -3,6 +3,7 @@
 
 #include "runtime/base/plural.h"
 #include "tools/common/options.h"
+#include "tools/run/progress.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -70,18 +71,6 @@ static void end_record(tsr_report *report) {
 
 /* ---- steps ---- */
 
-/* Writes " loss 0.1234" for each scalar output; truncated at the end of the buffer. */
-static void format_outputs(const tsr_step_report *step, char *text, size_t capacity) {
-    size_t used = 0;
-    text[0] = 0;
-    for (size_t i = 0; i < step->output_count && used < capacity; i++) {
-        if (step->outputs[i].shape.rank != 0) continue;
-        int length = snprintf(text + used, capacity - used, "  %s %.5g", step->outputs[i].name,
-                              tsr_dtype_read(step->outputs[i].dtype, step->outputs[i].data, 0));
-        if (length > 0) used += (size_t)length;
-    }
-}
-
 static void write_step(tsr_report *report, const tsr_step_report *step) {
     begin_record(report, "step", step->step);
     tsr_buffer_printf(&report->line, ",\"samples\":%" PRIu64 ",\"seconds\":%.6f,\"outputs\":{",
@@ -94,16 +83,15 @@ static void write_step(tsr_report *report, const tsr_step_report *step) {
     end_record(report);
 }
 
+/* A terminal would wrap a longer line, and the next one would not replace it. The last column stays
+ * free: some terminals wrap when it is written. */
 static void print_progress(tsr_report *report, const tsr_step_report *step) {
-    char outputs[512];
-    double done = (double)(step->step - step->first_step),
-           rate = step->seconds > 0 ? done / step->seconds : 0;
-    double left = rate > 0 ? (double)(step->last_step - step->step) / rate : 0;
-    format_outputs(step, outputs, sizeof outputs);
+    char text[TSR_PROGRESS_BYTES_MAX];
+    unsigned columns = report->terminal ? tsr_progress_columns(STDERR_FILENO) : 0;
+    tsr_progress_format(step, columns > 1 ? columns - 1 : columns, text);
     pthread_mutex_lock(&report->lock);
-    fprintf(stderr, "%sstep %" PRIu64 "/%" PRIu64 "%s  %.0f %s/s  ETA %.0f s%s",
-            report->terminal ? "\r\033[K" : "", step->step, step->last_step, outputs,
-            rate * (double)step->samples, step->samples_name, left, report->terminal ? "" : "\n");
+    fprintf(stderr, "%s%s%s", report->terminal ? "\r\033[K" : "", text,
+            report->terminal ? "" : "\n");
     report->line_open = report->terminal;
     pthread_mutex_unlock(&report->lock);
 }
@@ -162,9 +150,35 @@ void tsr_report_saved(void *user, const tsr_save_status *saves) {
     tsr_report *report = user;
     if (!tsr_lines_is_open(&report->metrics)) return;
     begin_generation(report, "save", &saves->last_committed);
-    tsr_buffer_printf(&report->line, ",\"stall_seconds\":%.9f,\"persist_seconds\":%.9f",
-                      saves->stall_seconds, saves->persist_seconds);
+    const tsr_generation *saved = &saves->last_committed;
+    const tsr_best *named = &saved->position.best;
+    bool best = named->generation == saved->number && named->epoch == saved->epoch;
+    tsr_buffer_printf(&report->line, ",\"stall_seconds\":%.9f,\"persist_seconds\":%.9f%s",
+                      saves->stall_seconds, saves->persist_seconds, best ? ",\"best\":true" : "");
     end_record(report);
+}
+
+void tsr_report_judged(void *user, const tsr_best *best) {
+    tsr_report *report = user;
+    if (!tsr_lines_is_open(&report->metrics)) return;
+    begin_record(report, "best", best->evaluated_step);
+    tsr_buffer_text(&report->line, ",\"metric\":");
+    tsr_buffer_json_string(&report->line, best->metric);
+    if (best->generation)
+        tsr_buffer_printf(&report->line, ",\"best_step\":%" PRIu64 ",\"value\":%.9g", best->step,
+                          best->value);
+    tsr_buffer_printf(&report->line, ",\"without_gain\":%" PRIu64, best->without_gain);
+    end_record(report);
+}
+
+void tsr_report_print_best(const tsr_best *best) {
+    if (!best->generation) return;
+    printf("best %s %.9g at step %" PRIu64 ", generation %" PRIu64, best->metric, best->value,
+           best->step, best->generation);
+    if (best->without_gain)
+        printf("; %" PRIu64 " evaluation%s without gain since", best->without_gain,
+               TSR_PLURAL(best->without_gain));
+    printf("\n");
 }
 
 void tsr_report_called(void *user, uint64_t number, double seconds) {
@@ -226,6 +240,7 @@ void tsr_report_begun(void *user, const tsr_recovery *recovery, const tsr_positi
     printf("resumed generation %" PRIu64 " at step %" PRIu64 " (epoch %" PRIu64 ", seed %" PRIu64
            ")\n",
            recovery->generation.number, position->step, recovery->generation.epoch, position->seed);
+    tsr_report_print_best(&position->best);
     fflush(stdout);
     if (!tsr_lines_is_open(&report->metrics)) return;
     begin_generation(report, "resume", &recovery->generation);

@@ -39,8 +39,11 @@ void tsr_report_begun(void *user, const tsr_recovery *recovery, const tsr_positi
 void tsr_report_step(void *user, const tsr_step_report *step);
 void tsr_report_eval(void *user, const tsr_eval_report *eval);
 void tsr_report_saved(void *user, const tsr_save_status *saves);
+void tsr_report_judged(void *user, const tsr_best *best);
 void tsr_report_called(void *user, uint64_t number, double seconds);
 void tsr_report_ranks(void *user, uint64_t step, const tsr_rank_use *uses, uint32_t rank_count);
+/* Prints a line about the best generation, if there is one. */
+void tsr_report_print_best(const tsr_best *best);
 /* Reports the use of the workspace by a run, once, if this was requested. */
 void tsr_report_workspace(tsr_report *report);
 /* A tsr_log_fn that does not write into an open progress line. */

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The best generation of a training run: the metric that was asked for, or the one that the resumed
+ * state has.
+ */
+#include "loader/session.h"
+#include "runtime/transport/collective.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static const char none[] = "none";
+
+static bool asks_for_none(const tsr_session *self) {
+    return self->options.keep_best && strcmp(self->options.keep_best, none) == 0;
+}
+
+static tsr_result find(tsr_ctx *ctx, tsr_session *self, const char *metric) {
+    tsr_train_job *job = &self->job;
+    size_t eval = self->eval_data ? job->eval_entry : TSR_GOAL_NO_ENTRY;
+    TRY(ctx, tsr_goal_find(ctx, job->config, job->entry, eval, metric, &job->goal));
+    job->goal.patience = self->options.stop_after;
+    job->judged = self->options.judged;
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_session_check_goal(tsr_ctx *ctx, tsr_session *self) {
+    const tsr_train_options *options = &self->options;
+    bool asks = options->keep_best && !asks_for_none(self);
+    if (options->stop_after && asks_for_none(self))
+        FAIL(ctx, TSR_USAGE,
+             "training cannot stop after %" PRIu64 " evaluations without gain: no "
+             "best generation is kept",
+             options->stop_after);
+    if (options->keep_best && !options->state_directory)
+        FAIL(ctx, TSR_USAGE,
+             "the best generation by '%s' needs a state directory, in which it is "
+             "kept",
+             options->keep_best);
+    return asks ? find(ctx, self, options->keep_best) : TSR_SUCCESS;
+}
+
+tsr_result tsr_session_agree_on_goal(tsr_ctx *ctx, const tsr_session *self) {
+    const tsr_train_options *options = &self->options;
+    const char *metric = options->keep_best ? options->keep_best : "";
+    struct goal {
+        tsr_digest metric;
+        uint64_t stop_after;
+    } goal = {tsr_hash(metric, strlen(metric)), options->stop_after};
+    return tsr_agree(ctx, self->model->transport, "values of --keep-best and --stop-after", &goal,
+                     sizeof goal);
+}
+
+static void tell_change(const tsr_ctx *ctx, const tsr_session *self, const char *stored) {
+    if (stored[0])
+        tsr_log(
+            ctx, TSR_LOG_NOTICE, "generation %" PRIu64 " keeps the best by %s; this run keeps %s%s",
+            self->recovery.generation.number, stored, asks_for_none(self) ? none : "the best by ",
+            asks_for_none(self) ? "" : self->options.keep_best);
+}
+
+tsr_result tsr_session_begin_goal(tsr_ctx *ctx, tsr_session *self) {
+    const tsr_train_options *options = &self->options;
+    tsr_best *best = &self->job.position.best;
+    tsr_ctx apart = tsr_ctx_fork(ctx);
+    if (!self->store) { /* a replay */
+        *best = (tsr_best){.generation = 0};
+        self->job.goal.exists = false;
+    } else if (options->keep_best && strcmp(options->keep_best, best->metric) != 0) {
+        tell_change(ctx, self, best->metric);
+        *best = (tsr_best){.generation = 0};
+        if (!asks_for_none(self))
+            memcpy(best->metric, options->keep_best, strlen(options->keep_best) + 1);
+    } else if (!options->keep_best && best->metric[0] && find(&apart, self, best->metric).code) {
+        tsr_log(ctx, TSR_LOG_NOTICE,
+                "the state keeps the best generation, but nothing is judged: %s", apart.error.text);
+    }
+    if (options->stop_after && !self->job.goal.exists)
+        FAIL(ctx, TSR_USAGE,
+             "to stop after %" PRIu64 " evaluations without gain needs the metric of "
+             "the best generation: --keep-best",
+             options->stop_after);
+    if (options->eval_every && !self->eval_data && !self->job.goal.exists)
+        FAIL(ctx, TSR_USAGE,
+             "evaluation every %" PRIu64 " steps needs an eval entry with its data bound",
+             options->eval_every);
+    return TSR_SUCCESS;
+}
