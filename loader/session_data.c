@@ -4,6 +4,7 @@
  */
 #include "loader/session.h"
 #include "loader/use.h"
+#include "runtime/base/suggest.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -57,14 +58,19 @@ static bool has_data_input(const tsr_config_entry *entry, const char *name) {
 static tsr_result refuse_name(tsr_ctx *ctx, session *self, const char *name) {
     const tsr_config *config = &self->model->config;
     const char *known = "";
+    char meant[TSR_SUGGESTION_TEXT_MAX];
+    tsr_suggestion likely = {.wrong = name};
     for (size_t i = 0; i < config->entry_count; i++) {
         const tsr_config_entry *entry = &config->entries[i];
-        for (size_t j = 0; known && j < entry->input_count; j++)
-            if (entry->inputs[j].source == TSR_PORT_DATA)
-                known = tsr_arena_printf(&self->arena, "%s%s%s", known, known[0] ? ", " : "",
-                                         entry->inputs[j].name);
+        for (size_t j = 0; known && j < entry->input_count; j++) {
+            if (entry->inputs[j].source != TSR_PORT_DATA) continue;
+            tsr_suggest(&likely, entry->inputs[j].name);
+            known = tsr_arena_printf(&self->arena, "%s%s%s", known, known[0] ? ", " : "",
+                                     entry->inputs[j].name);
+        }
     }
-    FAIL(ctx, TSR_USAGE, "no data input '%s'; the bundle has %s", name, known ? known : "?");
+    FAIL(ctx, TSR_USAGE, "no data input '%s'; the bundle has %s%s", name, known ? known : "?",
+         tsr_suggestion_text(&likely, meant));
 }
 
 /* Checks that every given name is a data input of some entry that can use it. */

@@ -4,6 +4,7 @@
 #include "bundle/bundle.h"
 #include "registry/transfer.h"
 #include "runtime/base/array.h"
+#include "runtime/base/suggest.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -118,16 +119,19 @@ static tsr_result check_targets(const fetcher *f, const char *const *targets, si
     for (size_t i = 0; i < count; i++) {
         bool found = false;
         tsr_buffer names = {0};
+        char meant[TSR_SUGGESTION_TEXT_MAX];
+        tsr_suggestion likely = {.wrong = targets[i]};
         for (size_t m = 0; m < layout->manifest_count; m++) {
             const char *name = layout->manifests[m].target;
             if (name) tsr_buffer_printf(&names, " %s", name);
+            if (name) tsr_suggest(&likely, name);
             found = found || (name && strcmp(name, targets[i]) == 0);
         }
         tsr_result result = TSR_SUCCESS;
         if (!found)
             result = tsr_fail_(f->ctx, TSR_TARGET, 0, __FILE__, __LINE__,
-                               "'%s' has no target '%s'; there are%s", f->subject, targets[i],
-                               names.bytes ? names.bytes : "");
+                               "'%s' has no target '%s'; there are%s%s", f->subject, targets[i],
+                               names.bytes ? names.bytes : "", tsr_suggestion_text(&likely, meant));
         tsr_buffer_finish(&names);
         TRY(f->ctx, result);
     }

@@ -4,6 +4,7 @@
  */
 #include "runtime/base/array.h"
 #include "runtime/base/buffer.h"
+#include "runtime/base/suggest.h"
 #include "tools/aot/aot.h"
 
 #include <stdio.h>
@@ -121,11 +122,17 @@ static tsr_result run(tsr_ctx *ctx, int argc, char **argv) {
                tsr_aot_compiles ? "" : " without the compiler");
         return TSR_SUCCESS;
     }
-    for (size_t i = 0; i < COMMAND_COUNT; i++)
-        if (is_there(&commands[i])) tsr_buffer_printf(&names, " %s", commands[i].name);
-    tsr_result result = tsr_fail_(ctx, TSR_USAGE, 0, __FILE__, __LINE__, "%s '%s'; known are%s",
-                                  argc > 1 ? "unknown command" : "no command",
-                                  argc > 1 ? argv[1] : "", names.bytes ? names.bytes : "");
+    char meant[TSR_SUGGESTION_TEXT_MAX];
+    tsr_suggestion likely = {.wrong = argc > 1 ? argv[1] : ""};
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        if (!is_there(&commands[i])) continue;
+        tsr_buffer_printf(&names, " %s", commands[i].name);
+        tsr_suggest(&likely, commands[i].name);
+    }
+    tsr_result result =
+        tsr_fail_(ctx, TSR_USAGE, 0, __FILE__, __LINE__, "%s '%s'; known are%s%s",
+                  argc > 1 ? "unknown command" : "no command", argc > 1 ? argv[1] : "",
+                  names.bytes ? names.bytes : "", tsr_suggestion_text(&likely, meant));
     tsr_buffer_finish(&names);
     return result;
 }

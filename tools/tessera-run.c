@@ -5,6 +5,7 @@
 #include "runtime/base/array.h"
 #include "runtime/base/buffer.h"
 #include "runtime/base/plural.h"
+#include "runtime/base/suggest.h"
 #include "tessera/tessera.h"
 #include "tools/common/files.h"
 #include "tools/run/advice.h"
@@ -181,10 +182,15 @@ static tsr_result parse_resume(tsr_ctx *ctx, const char *text, const char *direc
 static tsr_result parse_check_finite(tsr_ctx *ctx, const char *text, tsr_finite_mode *out_mode) {
     static const char *const names[] = {
         [TSR_FINITE_ERROR] = "error", [TSR_FINITE_WARN] = "warn", [TSR_FINITE_OFF] = "off"};
+    char meant[TSR_SUGGESTION_TEXT_MAX];
+    tsr_suggestion likely = {.wrong = text};
     if (!text) return TSR_SUCCESS;
-    for (size_t i = TSR_FINITE_ERROR; i < TSR_COUNT(names); i++)
+    for (size_t i = TSR_FINITE_ERROR; i < TSR_COUNT(names); i++) {
         if (strcmp(text, names[i]) == 0) return *out_mode = (tsr_finite_mode)i, TSR_SUCCESS;
-    FAIL(ctx, TSR_USAGE, "--check-finite is '%s'; expected error, warn or off", text);
+        tsr_suggest(&likely, names[i]);
+    }
+    FAIL(ctx, TSR_USAGE, "--check-finite is '%s'; expected error, warn or off%s", text,
+         tsr_suggestion_text(&likely, meant));
 }
 
 static void print_state(const tsr_train_summary *summary, bool has_store) {
@@ -395,12 +401,16 @@ static tsr_result find_entry(tsr_ctx *ctx, const tsr_config *config, const char 
                              const tsr_config_entry **out_entry) {
     tsr_buffer list = {0};
     tsr_result result = TSR_SUCCESS;
+    char meant[TSR_SUGGESTION_TEXT_MAX];
+    tsr_suggestion likely = {.wrong = name};
     *out_entry = tsr_config_find_entry(config, name);
-    for (size_t i = 0; i < config->entry_count; i++)
+    for (size_t i = 0; i < config->entry_count; i++) {
         tsr_buffer_printf(&list, "%s%s", i ? ", " : "", config->entries[i].name);
+        tsr_suggest(&likely, config->entries[i].name);
+    }
     if (!*out_entry)
-        FAIL_GOTO(ctx, result, TSR_USAGE, "no entry '%s'; the bundle has %s", name,
-                  list.bytes ? list.bytes : "none");
+        FAIL_GOTO(ctx, result, TSR_USAGE, "no entry '%s'; the bundle has %s%s", name,
+                  list.bytes ? list.bytes : "none", tsr_suggestion_text(&likely, meant));
 done:
     tsr_buffer_finish(&list);
     return result;

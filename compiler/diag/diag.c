@@ -7,6 +7,7 @@
 #include "compiler/diag/diag.h"
 
 #include "compiler/diag/fixit.h"
+#include "compiler/diag/form.h"
 #include "compiler/shim/shim.h"
 #include "runtime/base/array.h"
 #include "runtime/base/plural.h"
@@ -35,7 +36,9 @@ bool tsr_diag_add_source(tsr_diag_list *list, const char *name, const char *text
     return true;
 }
 
-static const char *find_line(tsr_diag_list *list, const char *file, uint32_t line) {
+/* The begin of a line of a source; NULL if the source is not available. */
+static const char *find_begin(const tsr_diag_list *list, const char *file, uint32_t line,
+                              const tsr_diag_source **out_source) {
     for (const tsr_diag_source *s = list->sources; s && line > 0; s = s->next) {
         if (strcmp(s->name, file) != 0) continue;
         const char *at = s->text, *end = s->text + s->size_bytes;
@@ -43,11 +46,28 @@ static const char *find_line(tsr_diag_list *list, const char *file, uint32_t lin
             at = memchr(at, '\n', (size_t)(end - at));
             if (at) at++;
         }
-        if (!at || at >= end) return NULL;
-        const char *stop = memchr(at, '\n', (size_t)(end - at));
-        return tsr_arena_strndup(&list->arena, at, (size_t)((stop ? stop : end) - at));
+        *out_source = s;
+        return at && at < end ? at : NULL;
     }
     return NULL;
+}
+
+static const char *find_line(tsr_diag_list *list, const char *file, uint32_t line) {
+    const tsr_diag_source *source;
+    const char *at = find_begin(list, file, line, &source);
+    if (!at) return NULL;
+    const char *end = source->text + source->size_bytes;
+    const char *stop = memchr(at, '\n', (size_t)(end - at));
+    return tsr_arena_strndup(&list->arena, at, (size_t)((stop ? stop : end) - at));
+}
+
+size_t tsr_diag_position(const tsr_diag_list *list, const tsr_diag *diag) {
+    const tsr_diag_source *source;
+    const char *at = find_begin(list, diag->file, diag->line, &source);
+    if (!at || !diag->column) return SIZE_MAX;
+    size_t line = (size_t)(at - source->text), column = diag->column - 1;
+    size_t length = strcspn(at, "\n");
+    return line + (column < length ? column : length);
 }
 
 /* The innermost file position of a location. `calls` gets the callers it was inlined into. */
@@ -168,7 +188,7 @@ static tsr_severity severity_of(MlirDiagnostic source) {
 static void read_notes(tsr_diag_list *list, tsr_diag *diag, MlirDiagnostic source,
                        const MlirLocation *calls, size_t call_count) {
     size_t count = (size_t)mlirDiagnosticGetNumNotes(source);
-    diag->notes = TSR_NEW(&list->arena, tsr_diag, count + call_count);
+    diag->notes = TSR_NEW(&list->arena, tsr_diag, count + call_count + 1); /* add_form adds one */
     if (!diag->notes) return;
     for (size_t i = 0; i < call_count; i++) {
         tsr_diag *note = &diag->notes[diag->note_count++];
@@ -189,6 +209,29 @@ static void read_notes(tsr_diag_list *list, tsr_diag *diag, MlirDiagnostic sourc
     }
 }
 
+/* Says how the op is written in which the parser stopped. */
+static void add_form(tsr_diag_list *list, tsr_diag *diag) {
+    const tsr_diag_source *source;
+    size_t position = tsr_diag_position(list, diag);
+    if (diag->number != TSR_DIAG_SYNTAX || position == SIZE_MAX || !diag->notes) return;
+    if (!find_begin(list, diag->file, 1, &source)) return;
+    const char *form = tsr_form_find(source->text, position);
+    const char *text = form ? tsr_arena_printf(&list->arena, "form: %s", form) : NULL;
+    if (!text) return;
+    diag->notes[diag->note_count++] =
+        (tsr_diag){.severity = TSR_SEVERITY_NOTE, .file = "", .text = text};
+}
+
+static void add(tsr_diag_list *list, tsr_diag *diag) {
+    if (list->last)
+        list->last->next = diag;
+    else
+        list->first = diag;
+    list->last = diag;
+    list->error_count += diag->severity == TSR_SEVERITY_ERROR;
+    if (list->on_diag) list->on_diag(list->user, diag);
+}
+
 static MlirLogicalResult handle(MlirDiagnostic source, void *user) {
     tsr_diag_list *list = user;
     tsr_diag *diag = TSR_NEW(&list->arena, tsr_diag, 1);
@@ -203,13 +246,8 @@ static MlirLogicalResult handle(MlirDiagnostic source, void *user) {
     if (!diag->number) diag->number = number_of(list, diag->text);
     read_notes(list, diag, source, calls, call_count);
     tsr_diag_add_fix(list, diag);
-    if (list->last)
-        list->last->next = diag;
-    else
-        list->first = diag;
-    list->last = diag;
-    list->error_count += diag->severity == TSR_SEVERITY_ERROR;
-    if (list->on_diag) list->on_diag(list->user, diag);
+    add_form(list, diag);
+    if (!list->accepts || list->accepts(list, diag)) add(list, diag);
     return mlirLogicalResultSuccess();
 }
 

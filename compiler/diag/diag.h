@@ -61,8 +61,10 @@ typedef struct tsr_diag_source {
 
 /* Zero-initialise, set the callback, keep it alive as long as the context it is attached to. */
 typedef struct tsr_diag_list {
-    void (*on_diag)(void *user, const tsr_diag *diag); /* may be NULL */
-    void *user;                                        /* borrowed */
+    void (*on_diag)(void *user, const tsr_diag *diag);                       /* may be NULL */
+    void *user;                                                              /* borrowed */
+    bool (*accepts)(const struct tsr_diag_list *list, const tsr_diag *diag); /* NULL: all */
+    void *accepts_user;                                                      /* borrowed */
     tsr_diag *first, *last;
     size_t error_count;
     tsr_diag_source *sources;
@@ -78,7 +80,9 @@ void tsr_diag_finish(tsr_diag_list *list); /* accepts NULL */
  * and borrowed until the list is finished. False if out of memory. */
 bool tsr_diag_add_source(tsr_diag_list *list, const char *name, const char *text,
                          size_t size_bytes);
-/* All errors emitted on the context from now on go to the list. */
+/* The byte of its source at which a diagnostic points; SIZE_MAX if it points to no known source. */
+size_t tsr_diag_position(const tsr_diag_list *list, const tsr_diag *diag);
+/* All errors emitted on the context from now on go to the list, if it accepts them. */
 void tsr_diag_attach(tsr_diag_list *list, MlirContext context);
 
 typedef struct tsr_diag_note {

@@ -22,9 +22,9 @@ static bool in_word(char c) {
 static const struct {
     const char *begin, *fields;
 } attributes[] = {
-    {"#tessera.adamw<", "lr, beta1, beta2, eps, weight_decay"},
-    {"#tessera.sgd<", "lr, momentum, weight_decay"},
-    {"#tessera.nesterov<", "lr, momentum, weight_decay"},
+    {"#tessera.adamw<", "lr, [beta1], [beta2], [eps], [weight_decay]"},
+    {"#tessera.sgd<", "lr, [momentum], [weight_decay]"},
+    {"#tessera.nesterov<", "lr, momentum, [weight_decay]"},
     {"#tessera.uniform<", "two numbers: low, high"},
     {"#tessera.normal<", "two numbers: mean, deviation"},
     {"#tessera.constant<", "one number"},

@@ -154,6 +154,10 @@ static void name_argument(MlirValue value, tsr_buffer *out) {
     MlirOperation func = mlirBlockGetParentOperation(mlirBlockArgumentGetOwner(value));
     intptr_t index = mlirBlockArgumentGetArgNumber(value);
     tsr_graph_port port;
+    if (mlirOperationIsNull(func)) { /* while the function is parsed */
+        tsr_buffer_printf(out, "argument %zd of the function", index);
+        return;
+    }
     const char *symbol = tsr_op_is(func, TSR_FUNC_FUNC) ? tsr_op_symbol(func) : NULL;
     bool named = symbol && tsr_op_has(func, "tessera.entry") &&
                  tsr_graph_input_read(func, (size_t)index, &port);

@@ -41,6 +41,12 @@ class Tessera_F64<string desc> : AttrOrTypeParameter<"::mlir::FloatAttr", desc> 
   let printer = "::tessera::printF64($_printer, $_self)";
 }
 
+// The same, with the value that it has if it is left out.
+class Tessera_DefaultF64<string desc, string value> : Tessera_F64<desc> {
+  let defaultValue = "::tessera::makeF64($_ctxt, " # value # ")";
+  string text = value;
+}
+
 class Tessera_Attr<string cppName, string attrMnemonic, list<Trait> traits = []>
     : AttrDef<Tessera_Dialect, cppName, traits> {
   let mnemonic = attrMnemonic;
@@ -73,25 +79,32 @@ def Tessera_ConstantAttr : Tessera_RuleAttr<"Constant", "constant"> {
 def Tessera_InitAttr : AnyAttrOf<[Tessera_UniformAttr, Tessera_NormalAttr, Tessera_ConstantAttr],
     "#tessera.uniform, #tessera.normal or #tessera.constant">;
 
+// Defaults are those of torch.optim.AdamW and torch.optim.SGD; the learning rate has none, and neither
+// has the momentum of #tessera.nesterov, which torch.optim.SGD(nesterov=True) refuses to be 0.
 def Tessera_AdamWAttr : Tessera_Attr<"AdamW", "adamw"> {
   let summary = "AdamW with decoupled weight decay (Loshchilov and Hutter 2019, algorithm 2)";
-  let parameters = (ins Tessera_F64<"learning rate">:$lr, Tessera_F64<"decay of the first moment">:$beta1,
-      Tessera_F64<"decay of the second moment">:$beta2, Tessera_F64<"added to the square root">:$eps,
-      Tessera_F64<"decay per step, multiplied by lr">:$weight_decay);
+  let parameters = (ins Tessera_F64<"learning rate">:$lr,
+      Tessera_DefaultF64<"decay of the first moment", "0.9">:$beta1,
+      Tessera_DefaultF64<"decay of the second moment", "0.999">:$beta2,
+      Tessera_DefaultF64<"added to the square root", "1.0e-8">:$eps,
+      Tessera_DefaultF64<"decay per step, multiplied by lr", "0.01">:$weight_decay);
   let assemblyFormat = "`<` struct(params) `>`";
 }
 
-class Tessera_SgdBase<string cppName, string attrMnemonic> : Tessera_Attr<cppName, attrMnemonic> {
-  let parameters = (ins Tessera_F64<"learning rate">:$lr, Tessera_F64<"decay of the velocity">:$momentum,
-      Tessera_F64<"factor of the parameter that is added to the gradient">:$weight_decay);
+class Tessera_SgdBase<string cppName, string attrMnemonic, AttrOrTypeParameter momentum>
+    : Tessera_Attr<cppName, attrMnemonic> {
+  let parameters = (ins Tessera_F64<"learning rate">:$lr, momentum:$momentum,
+      Tessera_DefaultF64<"factor of the parameter that is added to the gradient", "0.0">:$weight_decay);
   let assemblyFormat = "`<` struct(params) `>`";
 }
 
-def Tessera_SgdAttr : Tessera_SgdBase<"Sgd", "sgd"> {
+def Tessera_SgdAttr
+    : Tessera_SgdBase<"Sgd", "sgd", Tessera_DefaultF64<"decay of the velocity", "0.0">> {
   let summary = "gradient descent with momentum and coupled weight decay";
 }
 
-def Tessera_NesterovAttr : Tessera_SgdBase<"Nesterov", "nesterov"> {
+def Tessera_NesterovAttr
+    : Tessera_SgdBase<"Nesterov", "nesterov", Tessera_F64<"decay of the velocity">> {
   let summary = "gradient descent with Nesterov momentum (Sutskever et al. 2013, section 2)";
 }
 
@@ -110,42 +123,120 @@ include "compiler/resilience/dotted.td"
 
 // ---- op classes ----------------------------------------------------------------------------
 
+// The text of an attribute; in brackets if it may be left out.
+class Tessera_AttributeText<string name, Attr attribute> {
+  string summary = attribute.summary;
+  string text = name # !cond(!eq(summary, "unit attribute"): "",
+      !eq(summary, "64-bit signless integer attribute"): " = integer",
+      !eq(summary, "64-bit integer array attribute"): " = [integer, ...]",
+      !eq(summary, "64-bit float attribute"): " = number",
+      !eq(summary, "bool attribute"): " = bool",
+      !eq(summary, "string attribute"): " = string",
+      !eq(name, "optimizer"): " = #optimizer",
+      true: " = value");
+  bit isOptional = !or(!cast<bit>(attribute.isOptional), !initialized(attribute.defaultValue));
+  string value = !if(isOptional, "[" # text # "]", text);
+}
+
+// The text of an op, for errors and pages: its operands, attributes and results by their names.
+class Tessera_FormText<string mnemonic, string keyword, dag args, dag outs, string resultTypes> {
+  list<int> operands = !filter(i, !range(!size(args)), !initialized(!getdagarg<TypeConstraint>(args, i)));
+  list<int> attributes = !filter(i, !range(!size(args)), !and(!initialized(!getdagarg<Attr>(args, i)),
+      !ne(!getdagname(args, i), keyword)));
+  string names = !interleave(!foreach(i, operands, !cond(
+      !initialized(!getdagarg<Variadic>(args, i)): "%" # !getdagname(args, i) # "...",
+      !initialized(!getdagarg<Optional>(args, i)): "[%" # !getdagname(args, i) # "]",
+      true: "%" # !getdagname(args, i))), ", ");
+  string values = !interleave(!foreach(i, attributes,
+      Tessera_AttributeText<!getdagname(args, i), !getdagarg<Attr>(args, i)>.value), ", ");
+  string results = !interleave(!foreach(i, !range(!size(outs)), !cond(
+      !initialized(!getdagarg<Variadic>(outs, i)): "%" # !getdagname(outs, i) # "...",
+      !initialized(!getdagarg<Optional>(outs, i)): "[%" # !getdagname(outs, i) # "]",
+      true: "%" # !getdagname(outs, i))), ", ");
+  bit hasOperands = !not(!empty(operands));
+  list<int> several = !filter(i, operands,
+      !or(!initialized(!getdagarg<Variadic>(args, i)), !initialized(!getdagarg<Optional>(args, i))));
+  bit hasOne = !and(!eq(!size(operands), 1), !empty(several));
+  string types = !if(hasOne, "type", "(types)");
+  string resultText = !if(!eq(!size(outs), 1), "type", "(types)");
+  string value = !if(!empty(outs), "", results # " = ") # "tessera." # mnemonic #
+      !if(!empty(keyword), "", " " # keyword) # !if(hasOperands, " " # names, "") #
+      !if(!empty(attributes), "", " {" # values # "}") # " : " # !cond(
+          !not(hasOperands): "type",
+          !eq(resultTypes, "Same"): types,
+          !eq(resultTypes, "Inferred"): types # " [-> " # resultText # "]",
+          true: types # " -> " # resultText);
+}
+// `form` is the op's text, for errors and pages; `reason` says why it is not that of Tessera_FormOp.
+// `example` is a module for the page; without it, the op's first use in the tests is the example.
 class Tessera_Op<string mnemonic, list<Trait> traits = []> : Op<Tessera_Dialect, mnemonic, traits> {
   let hasVerifier = 1;
+  string form = ?;
+  string reason = "";
+  string example = "";
+  string declarations = "";
+  let extraClassDeclaration = "static constexpr ::llvm::StringLiteral formText = R\"(" # form # ")\"; " # declarations;
+}
+
+// The form of all ops that have no reason for another: `%r = tessera.op %a, %b {attributes} : (types) -> type`
+// (shim/form.hpp). Operands that all have one type need it only once, without parentheses. `resultTypes` is
+//   "Same":     each result has the type of the first operand
+//   "Inferred": the result types follow from the operands by the op's rule; they may be left out
+//   "Declared": the text must have them
+// `keyword` is an attribute that is written as a word before the operands.
+class Tessera_FormOp<string mnemonic, string resultTypes, list<Trait> traits = [], string keyword = "">
+    : Tessera_Op<mnemonic, traits> {
+  let hasCustomAssemblyFormat = 1;
+  let form = Tessera_FormText<mnemonic, keyword, arguments, results, resultTypes>.value;
+  let declarations = "static const ::tessera::Form form;";
+  int resultCount = !if(!empty(!filter(i, !range(!size(results)),
+      !or(!initialized(!getdagarg<Variadic>(results, i)), !initialized(!getdagarg<Optional>(results, i))))), !size(results), -1);
+  int operandCount = !if(!empty(!filter(i, !range(!size(arguments)),
+      !or(!initialized(!getdagarg<Variadic>(arguments, i)), !initialized(!getdagarg<Optional>(arguments, i))))),
+      !size(!filter(i, !range(!size(arguments)), !initialized(!getdagarg<TypeConstraint>(arguments, i)))), -1);
+  let extraClassDefinition = [{
+    const ::tessera::Form $cppClass::form = {::tessera::ResultTypes::}] # resultTypes # ", " # operandCount # ", " # resultCount #
+    ", \"" # keyword # [{", [](::mlir::Operation *op) { return ::llvm::cast<$cppClass>(op).verifyInvariantsImpl(); }};
+    ::mlir::ParseResult $cppClass::parse(::mlir::OpAsmParser &parser, ::mlir::OperationState &state) {
+      return ::tessera::parseForm(parser, state, form);
+    }
+    void $cppClass::print(::mlir::OpAsmPrinter &printer) { ::tessera::printForm(printer, *this, form); }
+  }];
 }
 
 // Ops with one result and no effect: equal ops merge, unused ops are removed, constants fold.
-class Tessera_ValueOp<string mnemonic, list<Trait> traits = []>
-    : Tessera_Op<mnemonic, traits # [Pure]> {
+class Tessera_ValueOp<string mnemonic, string resultTypes, list<Trait> traits = [], string keyword = "">
+    : Tessera_FormOp<mnemonic, resultTypes, traits # [Pure], keyword> {
+  let results = (outs Tessera_Tensor:$result);
+  let hasFolder = 1;
+}
+
+// The same, with a text of its own.
+class Tessera_OwnValueOp<string mnemonic, list<Trait> traits = []> : Tessera_Op<mnemonic, traits # [Pure]> {
   let results = (outs Tessera_Tensor:$result);
   let hasFolder = 1;
 }
 
 class Tessera_UnaryOp<string mnemonic, string what>
-    : Tessera_ValueOp<mnemonic, [AllTypesMatch<["input", "result"]>]> {
+    : Tessera_ValueOp<mnemonic, "Same", [AllTypesMatch<["input", "result"]>]> {
   let summary = what;
   let arguments = (ins Tessera_Tensor:$input);
-  let assemblyFormat = "$input attr-dict `:` type($input)";
 }
 
-class Tessera_BinaryOp<string mnemonic, string what> : Tessera_ValueOp<mnemonic> {
+class Tessera_BinaryOp<string mnemonic, string what> : Tessera_ValueOp<mnemonic, "Inferred"> {
   let summary = what;
   let arguments = (ins Tessera_Tensor:$lhs, Tessera_Tensor:$rhs);
-  let assemblyFormat = [{
-    $lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($result)
-  }];
 }
 
-class Tessera_ReduceOp<string mnemonic, string what> : Tessera_ValueOp<mnemonic> {
+class Tessera_ReduceOp<string mnemonic, string what> : Tessera_ValueOp<mnemonic, "Inferred"> {
   let summary = what;
   let arguments = (ins Tessera_Tensor:$input, I64ArrayAttr:$axes);
-  let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
 }
 
-class Tessera_ShapeOp<string mnemonic, string what, dag args> : Tessera_ValueOp<mnemonic> {
+class Tessera_ShapeOp<string mnemonic, string what, dag args, string resultTypes = "Inferred">
+    : Tessera_ValueOp<mnemonic, resultTypes> {
   let summary = what;
   let arguments = args;
-  let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
 }
 
 // ---- parameters, state, training -----------------------------------------------------------
@@ -154,12 +245,16 @@ def Tessera_ParamOp : Tessera_Op<"param", [Pure]> {
   let summary = "reads the value that a parameter has before this step";
   let description = [{
     A parameter has a stable name, and either an `init` rule or stored `data`.
+
     `tessera.param "w" init = #tessera.uniform<-0.1, 0.1> : tensor<4x4xf32>`
+
     `tessera.param "b" data = dense<[1.0, 2.0]> : tensor<2xf32>`
   }];
   let arguments = (ins OptionalAttr<StrAttr>:$name, OptionalAttr<Tessera_InitAttr>:$init,
       OptionalAttr<ElementsAttr>:$data);
   let results = (outs AnyTensor:$result);
+  let form = "%result = tessera.param \"name\" init = #rule : type, or data = dense<...> : type";
+  let reason = "its initial value has the type of the result, so one type is enough, and the name comes first, as in a declaration";
   let assemblyFormat = [{
     ($name^)? attr-dict custom<Initial>($init, $data, type($result))
   }];
@@ -176,6 +271,8 @@ def Tessera_OptStateOp : Tessera_Op<"opt.state", [Pure]> {
   let arguments = (ins OptionalAttr<StrAttr>:$name, OptionalAttr<StrAttr>:$of,
       OptionalAttr<StrAttr>:$kind, OptionalAttr<Tessera_InitAttr>:$init);
   let results = (outs AnyTypeOf<[AnyTensor, Tessera_OptStateType]>:$result);
+  let form = "%result = tessera.opt.state \"name\" of \"parameter\" kind \"kind\" init = #rule : type";
+  let reason = "as for tessera.param";
   let assemblyFormat = [{
     ($name^)? (`of` $of^)? (`kind` $kind^)? attr-dict custom<Rule>($init, type($result))
   }];
@@ -188,19 +285,20 @@ def Tessera_AssignOp : Tessera_Op<"assign"> {
     type. An entry assigns each name at most once. Reads see the old value until the step ends.
   }];
   let arguments = (ins Tessera_Tensor:$value, StrAttr:$target);
+  let form = "tessera.assign %value to \"target\" : type";
+  let reason = "the order is that of the sentence: a value is assigned to a name";
   let assemblyFormat = "$value `to` $target attr-dict `:` type($value)";
 }
 
-def Tessera_StepOp : Tessera_Op<"step", [Pure]> {
+def Tessera_StepOp : Tessera_FormOp<"step", "Declared", [Pure]> {
   let summary = "returns the number of this step, counted from 1";
   let description = [{
     The result is a scalar i64. A step that is repeated after a restart has the same number as before.
   }];
   let results = (outs Tessera_Tensor:$result);
-  let assemblyFormat = "attr-dict `:` type($result)";
 }
 
-def Tessera_MinimizeOp : Tessera_Op<"minimize"> {
+def Tessera_MinimizeOp : Tessera_FormOp<"minimize", "Same"> {
   let summary = "makes one optimizer step for every parameter that the loss depends on";
   let description = [{
     The loss is a scalar f32 or f64. Pass tessera-autodiff replaces this op with the gradients of all parameters
@@ -211,10 +309,9 @@ def Tessera_MinimizeOp : Tessera_Op<"minimize"> {
   let arguments = (ins Tessera_Tensor:$loss, Tessera_OptimizerAttr:$optimizer,
       OptionalAttr<AnyAttr>:$clip_norm, OptionalAttr<AnyAttr>:$lr_schedule);
   let results = (outs Optional<Tessera_Tensor>:$norm);
-  let assemblyFormat = "$loss attr-dict `:` type($loss) (`->` type($norm)^)?";
 }
 
-def Tessera_AdamWOp : Tessera_Op<"adamw", [Pure,
+def Tessera_AdamWOp : Tessera_FormOp<"adamw", "Same", [Pure,
     AllTypesMatch<["param", "grad", "m", "v", "new_param", "new_m", "new_v"]>]> {
   let summary = "makes one AdamW step: returns the new parameter, first moment and second moment";
   let description = [{
@@ -227,13 +324,9 @@ def Tessera_AdamWOp : Tessera_Op<"adamw", [Pure,
       Tessera_Tensor:$v, Tessera_Tensor:$step, Optional<Tessera_Tensor>:$scale,
       Tessera_AdamWAttr:$optimizer, OptionalAttr<AnyAttr>:$lr_schedule);
   let results = (outs Tessera_Tensor:$new_param, Tessera_Tensor:$new_m, Tessera_Tensor:$new_v);
-  let assemblyFormat = [{
-    $param `,` $grad `,` $m `,` $v `,` $step (`,` $scale^)? attr-dict `:` type($param) `,`
-    type($step) (`,` type($scale)^)?
-  }];
 }
 
-def Tessera_SgdOp : Tessera_Op<"sgd", [Pure,
+def Tessera_SgdOp : Tessera_FormOp<"sgd", "Same", [Pure,
     AllTypesMatch<["param", "grad", "velocity", "new_param", "new_velocity"]>]> {
   let summary = "makes one step of gradient descent: returns the new parameter and velocity";
   let description = [{
@@ -247,9 +340,6 @@ def Tessera_SgdOp : Tessera_Op<"sgd", [Pure,
       Optional<Tessera_Tensor>:$scale, Tessera_SgdAttrs:$optimizer,
       OptionalAttr<AnyAttr>:$lr_schedule);
   let results = (outs Tessera_Tensor:$new_param, Tessera_Tensor:$new_velocity);
-  let assemblyFormat = [{
-    $param `,` $grad `,` $velocity (`,` $scale^)? attr-dict `:` type($param) (`,` type($scale)^)?
-  }];
 }
 
 // ---- all other ops, one file per family -----------------------------------------------------

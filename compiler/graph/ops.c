@@ -277,6 +277,15 @@ bool tsr_graph_check(MlirOperation op, tsr_rule *out_rule) {
     return check_op(op, tsr_op_of(op), out_rule);
 }
 
+bool tsr_graph_infer(MlirOperation op, size_t count, MlirType *out_types) {
+    tsr_rule rule;
+    TSR_ASSERT(count == tsr_op_result_count(op));
+    if (!tsr_graph_check(op, &rule)) return false;
+    for (size_t i = 0; i < count; i++)
+        out_types[i] = tsr_type_make(mlirOperationGetContext(op), &rule.results[i]);
+    return true;
+}
+
 /* Offers a fix-it: the correct type instead of the written one. */
 static bool refuse_result(const tsr_rule *rule, const tsr_type *is, const tsr_type *must) {
     char is_text[TSR_TYPE_TEXT_MAX], must_text[TSR_TYPE_TEXT_MAX];

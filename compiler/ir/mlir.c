@@ -2,10 +2,12 @@
 #include "compiler/ir/mlir.h"
 
 #include "compiler/ir/bytecode.h"
+#include "compiler/ir/recover.h"
 #include "compiler/ir/source_limits.h"
 #include "compiler/process/guard.h"
 #include "compiler/shim/shim.h"
 #include "runtime/base/array.h"
+#include "runtime/base/suggest.h"
 
 #include <mlir-c/Dialect/Arith.h>
 #include <mlir-c/Dialect/Async.h>
@@ -174,14 +176,18 @@ static TSR_RESULT parse_text(tsr_ctx *ctx, MlirContext context, tsr_diag_list *l
         return tsr_diag_fail(ctx, list, "parsing");
     }
     MlirModule module = tsr_shim_parse(context, text, tsr_ref(name));
-    if (mlirModuleIsNull(module)) return tsr_diag_fail(ctx, list, "parsing");
-    mlirOperationWalk(mlirModuleGetOperation(module), count_symbol, &symbols, MlirWalkPreOrder);
-    if (symbols > TSR_MLIR_SYMBOLS_MAX) {
+    if (mlirModuleIsNull(module)) {
+        if (is_source) tsr_recover_errors(list, context, text, name);
+        return tsr_diag_fail(ctx, list, "parsing");
+    }
+    bool valid = tsr_verify_all(list, module);
+    if (valid)
+        mlirOperationWalk(mlirModuleGetOperation(module), count_symbol, &symbols, MlirWalkPreOrder);
+    if (!valid || symbols > TSR_MLIR_SYMBOLS_MAX) {
         mlirModuleDestroy(module);
         return tsr_diag_fail(ctx, list, "parsing");
     }
-    list->verified =
-        tsr_shim_fingerprint(mlirModuleGetOperation(module)); /* verified by the parser */
+    list->verified = tsr_shim_fingerprint(mlirModuleGetOperation(module));
     *out_module = module;
     return TSR_SUCCESS;
 }
@@ -746,6 +752,8 @@ bool tsr_op_emit_error(MlirOperation op, tsr_diag_number number, const char *for
 bool tsr_op_check_word(MlirOperation op, const char *name, const char *const *words) {
     const char *word = tsr_op_string(op, name);
     tsr_buffer known = {0};
+    char meant[TSR_SUGGESTION_TEXT_MAX];
+    tsr_suggestion likely = {.wrong = word ? word : ""};
     if (!tsr_op_has(op, name)) return true;
     for (size_t i = 0; words[i]; i++) {
         if (word && strcmp(word, words[i]) == 0) {
@@ -753,9 +761,10 @@ bool tsr_op_check_word(MlirOperation op, const char *name, const char *const *wo
             return true;
         }
         tsr_buffer_printf(&known, " \"%s\"", words[i]);
+        tsr_suggest(&likely, words[i]);
     }
-    tsr_op_emit_error(op, TSR_DIAG_PLAN_WORD, "%s is \"%s\"; known are%s", name, word ? word : "",
-                      known.bytes ? known.bytes : "");
+    tsr_op_emit_error(op, TSR_DIAG_PLAN_WORD, "%s is \"%s\"; known are%s%s", name, word ? word : "",
+                      known.bytes ? known.bytes : "", tsr_suggestion_text(&likely, meant));
     tsr_buffer_finish(&known);
     return false;
 }

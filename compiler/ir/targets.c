@@ -3,6 +3,7 @@
 #include "compiler/ir/target.h"
 #include "runtime/base/array.h"
 #include "runtime/base/buffer.h"
+#include "runtime/base/suggest.h"
 
 #include <string.h>
 
@@ -23,20 +24,23 @@ const tsr_target *tsr_target_get(size_t index) {
 }
 
 tsr_result tsr_target_find(tsr_ctx *ctx, const char *name, const tsr_target **out_target) {
-    char names[256] = "";
+    char names[256] = "", meant[TSR_SUGGESTION_TEXT_MAX];
     size_t used = 0;
+    tsr_suggestion likely = {.wrong = name};
     for (size_t i = 0; i < tsr_target_count(); i++) {
         if (strcmp(targets[i].name, name) == 0) {
             *out_target = &targets[i];
             return TSR_SUCCESS;
         }
+        tsr_suggest(&likely, targets[i].name);
         const char *parts[] = {i ? ", " : "", targets[i].name};
         for (size_t k = 0; k < 2 && used + strlen(parts[k]) < sizeof names; k++) {
             memcpy(names + used, parts[k], strlen(parts[k]) + 1);
             used += strlen(parts[k]);
         }
     }
-    FAIL(ctx, TSR_USAGE, "unknown target '%s'; there are %s", name, names);
+    FAIL(ctx, TSR_USAGE, "unknown target '%s'; there are %s%s", name, names,
+         tsr_suggestion_text(&likely, meant));
 }
 
 int64_t tsr_target_shared_bytes(const tsr_target *target) {

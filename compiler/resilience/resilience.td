@@ -33,6 +33,8 @@ defvar shardAttrs = (ins OptionalAttr<StrAttr>:$axis, OptionalAttr<StrAttr>:$pol
 class Sr_CommonOp<Dialect of, string mnemonic, list<Trait> traits = []>
     : Op<of, mnemonic, traits> {
   let hasVerifier = 1;
+  string form = ?; // for docs/language.md, as in graph.td
+  string example = "";
 }
 
 class Sr_RegionOp<Dialect of, string mnemonic> : Sr_CommonOp<of, mnemonic, [SingleBlock, NoTerminator]> {

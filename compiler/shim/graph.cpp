@@ -6,6 +6,7 @@
 #include "compiler/ir/op.h"
 
 #include <llvm/ADT/StringExtras.h>
+#include <llvm/ADT/StringSwitch.h>
 
 #include <algorithm>
 #include <charconv>
@@ -14,7 +15,10 @@ namespace tessera {
 mlir::FailureOr<mlir::FloatAttr> parseF64(mlir::AsmParser &parser) {
     double value = 0;
     if (parser.parseFloat(value)) return mlir::failure();
-    return mlir::FloatAttr::get(mlir::Float64Type::get(parser.getContext()), value);
+    return makeF64(parser.getContext(), value);
+}
+mlir::FloatAttr makeF64(mlir::MLIRContext *context, double value) {
+    return mlir::FloatAttr::get(mlir::Float64Type::get(context), value);
 }
 // Prints the shortest text that reads back to the same value.
 void printF64(mlir::AsmPrinter &printer, mlir::FloatAttr value) {
@@ -246,6 +250,16 @@ mlir::Operation *TesseraDialect::materializeConstant(mlir::OpBuilder &builder,
 } // namespace tessera::graph
 
 MLIR_DEFINE_CAPI_DIALECT_REGISTRATION(Tessera, tessera, tessera::graph::TesseraDialect)
+
+const char *tsr_shim_op_form(MlirStringRef name) {
+    using namespace tessera::graph;
+    return llvm::StringSwitch<const char *>(unwrap(name))
+#define X(ID, mnemonic, Class, KIND, check, gradient, forward, lowering, rows, dims)               \
+    .Case(Class::getOperationName(), Class::formText.data())
+#include "compiler/graph/ops.def"
+#undef X
+        .Default(nullptr);
+}
 
 bool tsr_shim_is_opt_state(MlirType type) {
     return llvm::isa<tessera::graph::OptStateType>(unwrap(type));

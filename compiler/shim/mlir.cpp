@@ -11,27 +11,37 @@
 #include <mlir/IR/BuiltinOps.h>
 #include <mlir/IR/BuiltinTypes.h>
 #include <mlir/IR/Diagnostics.h>
+#include <mlir/IR/SymbolTable.h>
 #include <mlir/Parser/Parser.h>
 
 #include <cassert>
 #include <new>
 
-static MlirModule parse(MlirContext context, llvm::StringRef text, MlirStringRef name,
-                        bool verify) {
-    mlir::ParserConfig config(unwrap(context), verify);
+static MlirModule parse(MlirContext context, llvm::StringRef text, MlirStringRef name) {
+    mlir::ParserConfig config(unwrap(context), /*verifyAfterParse=*/false);
     return wrap(mlir::parseSourceString<mlir::ModuleOp>(text, config, unwrap(name)).release());
 }
 
 // The text must be followed by a NUL.
 MlirModule tsr_shim_parse(MlirContext context, MlirStringRef source, MlirStringRef name) {
     assert(source.data[source.length] == '\0' && "parsers that look ahead stop there");
-    return parse(context, unwrap(source), name, true);
+    return parse(context, unwrap(source), name);
 }
 
 // The copy is aligned, as the bytecode reader requires, and ends with a NUL.
 MlirModule tsr_shim_read(MlirContext context, MlirStringRef source, MlirStringRef name) {
     const std::string text = unwrap(source).str();
-    return parse(context, text, name, false);
+    return parse(context, text, name);
+}
+
+void tsr_shim_verify_ops(MlirModule module, bool symbols) {
+    mlir::SymbolTableCollection tables;
+    unwrap(module)->walk<mlir::WalkOrder::PreOrder>([&](mlir::Operation *op) {
+        auto info = op->getRegisteredInfo();
+        if (!info || mlir::failed(info->verifyInvariants(op)) || !symbols) return;
+        if (auto user = llvm::dyn_cast<mlir::SymbolUserOpInterface>(op))
+            (void)user.verifySymbolUses(tables);
+    });
 }
 
 void tsr_shim_quiet_diagnostics(MlirContext context) {

@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-/* Like tsr_shim_parse, but the module may break every rule. */
+/* Like tsr_shim_parse, for text or bytecode. */
 MlirModule tsr_shim_read(MlirContext context, MlirStringRef source, MlirStringRef name);
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The C side of the C++ glue in this folder: the few functions that MLIR's C API lacks. It contains
- * no logic. Only compiler/ir/mlir.c, op.c and the files named below may include it.
+ * no logic. Only compiler/ir/mlir.c, op.c, recover.c and the files named below may include it.
  */
 #ifndef TSR_COMPILER_SHIM_SHIM_H
 #define TSR_COMPILER_SHIM_SHIM_H
@@ -24,9 +24,12 @@ MlirDialectHandle mlirGetDialectHandle__tile__(void);
 MlirDialectHandle mlirGetDialectHandle__tessera_target__(void);
 
 /* ---- mlir.cpp ---- */
-/* A module from text or bytecode, with `name` in its locations. Null on error (diagnostics
- * emitted). */
+/* A module from text, which ends with a NUL; `name` is in its locations. It is not verified. Null
+ * on error (diagnostics emitted). */
 MlirModule tsr_shim_parse(MlirContext context, MlirStringRef source, MlirStringRef name);
+/* Verifies each op by itself, and with `symbols` the symbols that it names, and emits every error.
+ */
+void tsr_shim_verify_ops(MlirModule module, bool symbols);
 /* Turns off "see current operation" notes. */
 void tsr_shim_quiet_diagnostics(MlirContext context);
 /* Emits an error with notes at `location`. */
@@ -73,6 +76,8 @@ void tsr_shim_watch_passes(MlirPassManager manager, uint64_t *verified,
 uint64_t tsr_shim_fingerprint(MlirOperation op);
 
 /* ---- graph.cpp ---- */
+/* How an op of dialect `tessera` is written; NULL for any other name. */
+const char *tsr_shim_op_form(MlirStringRef name);
 /* Parameters of #tessera.uniform/normal/constant/adamw/sgd/nesterov, in the order of their
  * declaration. Returns their number; 0 for any other attribute. */
 enum { TSR_SHIM_PARAMETERS_MAX = 8 };
@@ -88,6 +93,9 @@ bool tsr_shim_opt_attr(MlirAttribute attr, const char **out_mnemonic, MlirAttrib
 
 /* Called from the glue, defined in compiler/graph/. */
 bool tsr_graph_verify_op(MlirOperation op);
+/* The `count` result types that follow from the operands and attributes; the op's own result types
+ * are ignored. Emits an error and returns false if the op breaks its rule. */
+bool tsr_graph_infer(MlirOperation op, size_t count, MlirType *out_types);
 /* `constants`: one per operand, null if unknown. Sets one of the outs, or returns false. */
 bool tsr_graph_fold_op(MlirOperation op, const MlirAttribute *constants, size_t constant_count,
                        MlirAttribute *out_attr, MlirValue *out_value);

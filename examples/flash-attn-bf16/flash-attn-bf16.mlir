@@ -9,10 +9,10 @@
 func.func @attention(%q: tensor<1x4x7x64xf32> {tessera.name = "q"}, %k: tensor<1x2x7x64xf32> {tessera.name = "k"},
                      %v: tensor<1x2x7x64xf32> {tessera.name = "v"}) -> (tensor<1x4x7x64xf32> {tessera.name = "y"})
     attributes {tessera.entry = "infer"} {
-  %a = tessera.cast %q : tensor<1x4x7x64xf32> to tensor<1x4x7x64xbf16>
-  %b = tessera.cast %k : tensor<1x2x7x64xf32> to tensor<1x2x7x64xbf16>
-  %c = tessera.cast %v : tensor<1x2x7x64xf32> to tensor<1x2x7x64xbf16>
-  %x = tessera.attention %a, %b, %c {causal} : tensor<1x4x7x64xbf16>, tensor<1x2x7x64xbf16>, tensor<1x2x7x64xbf16> -> tensor<1x4x7x64xbf16>
-  %y = tessera.cast %x : tensor<1x4x7x64xbf16> to tensor<1x4x7x64xf32>
+  %a = tessera.cast %q : tensor<1x4x7x64xf32> -> tensor<1x4x7x64xbf16>
+  %b = tessera.cast %k : tensor<1x2x7x64xf32> -> tensor<1x2x7x64xbf16>
+  %c = tessera.cast %v : tensor<1x2x7x64xf32> -> tensor<1x2x7x64xbf16>
+  %x = tessera.attention %a, %b, %c {causal} : (tensor<1x4x7x64xbf16>, tensor<1x2x7x64xbf16>, tensor<1x2x7x64xbf16>) -> tensor<1x4x7x64xbf16>
+  %y = tessera.cast %x : tensor<1x4x7x64xbf16> -> tensor<1x4x7x64xf32>
   return %y : tensor<1x4x7x64xf32>
 }

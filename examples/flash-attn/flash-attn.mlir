@@ -8,6 +8,6 @@
 func.func @attention(%q: tensor<1x4x7x8xf32> {tessera.name = "q"}, %k: tensor<1x2x7x8xf32> {tessera.name = "k"},
                      %v: tensor<1x2x7x8xf32> {tessera.name = "v"}) -> (tensor<1x4x7x8xf32> {tessera.name = "y"})
     attributes {tessera.entry = "infer"} {
-  %y = tessera.attention %q, %k, %v {causal} : tensor<1x4x7x8xf32>, tensor<1x2x7x8xf32>, tensor<1x2x7x8xf32> -> tensor<1x4x7x8xf32>
+  %y = tessera.attention %q, %k, %v {causal} : (tensor<1x4x7x8xf32>, tensor<1x2x7x8xf32>, tensor<1x2x7x8xf32>) -> tensor<1x4x7x8xf32>
   return %y : tensor<1x4x7x8xf32>
 }

@@ -13,8 +13,8 @@ module @gpt attributes {tessera.mesh = {data = 8}} {
       %wdown: tensor<640x160xf32>, %bdown: tensor<160xf32>) -> tensor<?x64x160xf32> {
     %h1 = tessera.layernorm_safe %x, %norm1, %shift1 {axes = [2], eps = 1.0e-5}
         : tensor<?x64x160xf32>, tensor<160xf32>, tensor<160xf32> -> tensor<?x64x160xf32>
-    %m1 = tessera.matmul %h1, %wqkv : tensor<?x64x160xf32>, tensor<160x480xf32> -> tensor<?x64x480xf32>
-    %qkv = tessera.add %m1, %bqkv : tensor<?x64x480xf32>, tensor<480xf32> -> tensor<?x64x480xf32>
+    %m1 = tessera.matmul %h1, %wqkv : (tensor<?x64x160xf32>, tensor<160x480xf32>) -> tensor<?x64x480xf32>
+    %qkv = tessera.add %m1, %bqkv : (tensor<?x64x480xf32>, tensor<480xf32>) -> tensor<?x64x480xf32>
     %parts:3 = tessera.split %qkv {axis = 2 : i64}
         : tensor<?x64x480xf32> -> tensor<?x64x160xf32>, tensor<?x64x160xf32>, tensor<?x64x160xf32>
     %qh = tessera.reshape %parts#0 : tensor<?x64x160xf32> -> tensor<?x64x5x32xf32>
@@ -27,20 +27,20 @@ module @gpt attributes {tessera.mesh = {data = 8}} {
         : tensor<?x5x64x32xf32>, tensor<?x5x64x32xf32>, tensor<?x5x64x32xf32> -> tensor<?x5x64x32xf32>
     %at = tessera.transpose %a {permutation = [0, 2, 1, 3]} : tensor<?x5x64x32xf32> -> tensor<?x64x5x32xf32>
     %heads = tessera.reshape %at : tensor<?x64x5x32xf32> -> tensor<?x64x160xf32>
-    %m2 = tessera.matmul %heads, %wout : tensor<?x64x160xf32>, tensor<160x160xf32> -> tensor<?x64x160xf32>
-    %o = tessera.add %m2, %bout : tensor<?x64x160xf32>, tensor<160xf32> -> tensor<?x64x160xf32>
-    %od = tessera.dropout %o {rate = 1.0e-1} : tensor<?x64x160xf32> -> tensor<?x64x160xf32>
-    %x1 = tessera.add %x, %od : tensor<?x64x160xf32>, tensor<?x64x160xf32> -> tensor<?x64x160xf32>
+    %m2 = tessera.matmul %heads, %wout : (tensor<?x64x160xf32>, tensor<160x160xf32>) -> tensor<?x64x160xf32>
+    %o = tessera.add %m2, %bout : (tensor<?x64x160xf32>, tensor<160xf32>) -> tensor<?x64x160xf32>
+    %od = tessera.dropout %o {rate = 1.0e-1} : tensor<?x64x160xf32>
+    %x1 = tessera.add %x, %od : tensor<?x64x160xf32>
 
     %h2 = tessera.layernorm_safe %x1, %norm2, %shift2 {axes = [2], eps = 1.0e-5}
         : tensor<?x64x160xf32>, tensor<160xf32>, tensor<160xf32> -> tensor<?x64x160xf32>
-    %m3 = tessera.matmul %h2, %wup : tensor<?x64x160xf32>, tensor<160x640xf32> -> tensor<?x64x640xf32>
-    %u = tessera.add %m3, %bup : tensor<?x64x640xf32>, tensor<640xf32> -> tensor<?x64x640xf32>
+    %m3 = tessera.matmul %h2, %wup : (tensor<?x64x160xf32>, tensor<160x640xf32>) -> tensor<?x64x640xf32>
+    %u = tessera.add %m3, %bup : (tensor<?x64x640xf32>, tensor<640xf32>) -> tensor<?x64x640xf32>
     %g = tessera.gelu %u : tensor<?x64x640xf32>
-    %m4 = tessera.matmul %g, %wdown : tensor<?x64x640xf32>, tensor<640x160xf32> -> tensor<?x64x160xf32>
-    %d = tessera.add %m4, %bdown : tensor<?x64x160xf32>, tensor<160xf32> -> tensor<?x64x160xf32>
-    %dd = tessera.dropout %d {rate = 1.0e-1} : tensor<?x64x160xf32> -> tensor<?x64x160xf32>
-    %y = tessera.add %x1, %dd : tensor<?x64x160xf32>, tensor<?x64x160xf32> -> tensor<?x64x160xf32>
+    %m4 = tessera.matmul %g, %wdown : (tensor<?x64x640xf32>, tensor<640x160xf32>) -> tensor<?x64x160xf32>
+    %d = tessera.add %m4, %bdown : (tensor<?x64x160xf32>, tensor<160xf32>) -> tensor<?x64x160xf32>
+    %dd = tessera.dropout %d {rate = 1.0e-1} : tensor<?x64x160xf32>
+    %y = tessera.add %x1, %dd : tensor<?x64x160xf32>
     return %y : tensor<?x64x160xf32>
   }
 
@@ -48,10 +48,10 @@ module @gpt attributes {tessera.mesh = {data = 8}} {
   func.func private @logits(%text: tensor<?x64xui8>) -> tensor<?x64x128xf32> {
     %table = tessera.param "letters" init = #tessera.normal<0.0, 0.02> : tensor<128x160xf32>
     %places = tessera.param "places" init = #tessera.normal<0.0, 0.02> : tensor<64x160xf32>
-    %index = tessera.cast %text : tensor<?x64xui8> to tensor<?x64xi64>
-    %e = tessera.gather %table, %index {axis = 0 : i64} : tensor<128x160xf32>, tensor<?x64xi64> -> tensor<?x64x160xf32>
-    %ep = tessera.add %e, %places : tensor<?x64x160xf32>, tensor<64x160xf32> -> tensor<?x64x160xf32>
-    %x0 = tessera.dropout %ep {rate = 1.0e-1} : tensor<?x64x160xf32> -> tensor<?x64x160xf32>
+    %index = tessera.cast %text : tensor<?x64xui8> -> tensor<?x64xi64>
+    %e = tessera.gather %table, %index {axis = 0 : i64} : (tensor<128x160xf32>, tensor<?x64xi64>) -> tensor<?x64x160xf32>
+    %ep = tessera.add %e, %places : (tensor<?x64x160xf32>, tensor<64x160xf32>) -> tensor<?x64x160xf32>
+    %x0 = tessera.dropout %ep {rate = 1.0e-1} : tensor<?x64x160xf32>
 
     %l1.norm1.scale = tessera.param "layer1.norm1.scale" init = #tessera.constant<1.0> : tensor<160xf32>
     %l1.norm1.bias = tessera.param "layer1.norm1.bias" init = #tessera.constant<0.0> : tensor<160xf32>
@@ -125,7 +125,7 @@ module @gpt attributes {tessera.mesh = {data = 8}} {
     %bias = tessera.param "norm.bias" init = #tessera.constant<0.0> : tensor<160xf32>
     %h = tessera.layernorm_safe %x4, %scale, %bias {axes = [2], eps = 1.0e-5}
         : tensor<?x64x160xf32>, tensor<160xf32>, tensor<160xf32> -> tensor<?x64x160xf32>
-    %y = tessera.matmul %h, %table {transpose_b = true} : tensor<?x64x160xf32>, tensor<128x160xf32> -> tensor<?x64x128xf32>
+    %y = tessera.matmul %h, %table {transpose_b = true} : (tensor<?x64x160xf32>, tensor<128x160xf32>) -> tensor<?x64x128xf32>
     return %y : tensor<?x64x128xf32>
   }
 
@@ -136,9 +136,9 @@ module @gpt attributes {tessera.mesh = {data = 8}} {
     %open = tessera.reshape %from : tensor<32x64xui8> -> tensor<?x64xui8>
     %logits = call @logits(%open) : (tensor<?x64xui8>) -> tensor<?x64x128xf32>
     %flat = tessera.reshape %logits : tensor<?x64x128xf32> -> tensor<2048x128xf32>
-    %label = tessera.cast %to : tensor<32x64xui8> to tensor<32x64xi64>
+    %label = tessera.cast %to : tensor<32x64xui8> -> tensor<32x64xi64>
     %labels = tessera.reshape %label : tensor<32x64xi64> -> tensor<2048xi64>
-    %each = tessera.cross_entropy %flat, %labels : tensor<2048x128xf32>, tensor<2048xi64> -> tensor<2048xf32>
+    %each = tessera.cross_entropy %flat, %labels : (tensor<2048x128xf32>, tensor<2048xi64>) -> tensor<2048xf32>
     %losses = tessera.reshape %each : tensor<2048xf32> -> tensor<32x64xf32>
     return %losses : tensor<32x64xf32>
   }
@@ -169,18 +169,18 @@ module @gpt attributes {tessera.mesh = {data = 8}} {
     %last = tessera.slice %places {start = [63, 0], size = [1, 128]} : tensor<64x128xf32> -> tensor<1x128xf32>
     %logits = tessera.reshape %last : tensor<1x128xf32> -> tensor<128xf32>
     %sharper = tessera.constant dense<1.25> : tensor<f32>
-    %scores = tessera.mul %logits, %sharper : tensor<128xf32>, tensor<f32> -> tensor<128xf32>
+    %scores = tessera.mul %logits, %sharper : (tensor<128xf32>, tensor<f32>) -> tensor<128xf32>
     %u = tessera.random_uniform : tensor<128xf32>
     %log = tessera.log %u : tensor<128xf32>
     %positive = tessera.neg %log : tensor<128xf32>
     %loglog = tessera.log %positive : tensor<128xf32>
-    %drawn = tessera.sub %scores, %loglog : tensor<128xf32>, tensor<128xf32> -> tensor<128xf32>
+    %drawn = tessera.sub %scores, %loglog : tensor<128xf32>
     %best = tessera.argmax %drawn {axis = 0 : i64} : tensor<128xf32> -> tensor<i64>
-    %letter = tessera.cast %best : tensor<i64> to tensor<ui8>
+    %letter = tessera.cast %best : tensor<i64> -> tensor<ui8>
 
     %tail = tessera.slice %text {start = [1], size = [63]} : tensor<64xui8> -> tensor<63xui8>
     %end = tessera.reshape %letter : tensor<ui8> -> tensor<1xui8>
-    %next = tessera.concat %tail, %end {axis = 0 : i64} : tensor<63xui8>, tensor<1xui8> -> tensor<64xui8>
+    %next = tessera.concat %tail, %end {axis = 0 : i64} : (tensor<63xui8>, tensor<1xui8>) -> tensor<64xui8>
     return %next, %letter : tensor<64xui8>, tensor<ui8>
   }
 }

@@ -143,9 +143,9 @@ module @gpt2 {
   // A row is one token more than there are places, 16 bits each: each but the last predicts the next.
   func.func private @losses(%rows: !rows) -> !losses {
     %pairs = tessera.reshape %rows : !rows -> tensor<?x?x2xui8>
-    %bytes = tessera.cast %pairs : tensor<?x?x2xui8> to tensor<?x?x2xi32>
+    %bytes = tessera.cast %pairs : tensor<?x?x2xui8> -> tensor<?x?x2xi32>
     %weights = tessera.constant dense<[1, 256]> : tensor<2xi32>
-    %parts = tessera.mul %bytes, %weights : tensor<?x?x2xi32>, tensor<2xi32> -> tensor<?x?x2xi32>
+    %parts = tessera.mul %bytes, %weights : (tensor<?x?x2xi32>, tensor<2xi32>) -> tensor<?x?x2xi32>
     %text = tessera.sum %parts {axes = [2]} : tensor<?x?x2xi32> -> tensor<?x?xi32>
     %from = tessera.slice %text {start = [0, 0], size = #size} : tensor<?x?xi32> -> tensor<?x?xi32>
     %to = tessera.slice %text {start = [0, 1], size = #size} : tensor<?x?xi32> -> tensor<?x?xi32>
@@ -156,7 +156,7 @@ module @gpt2 {
     %scores = tessera.reshape %logits : !logits -> !scores
     %scores32 = tessera.cast %scores : !scores to !scores32
     %label = tessera.reshape %to : tensor<?x?xi32> -> tensor<?xi32>
-    %labels = tessera.cast %label : tensor<?xi32> to tensor<?xi64>
+    %labels = tessera.cast %label : tensor<?xi32> -> tensor<?xi64>
     %flat = tessera.cross_entropy %scores32, %labels : !scores32, tensor<?xi64> -> tensor<?xf32>
     %losses = tessera.reshape %flat : tensor<?xf32> -> !losses
     return %losses : !losses
@@ -208,7 +208,7 @@ module @gpt2 {
     %states = call @window(%text) : (!window) -> !h
     %flat = tessera.reshape %states : !h -> !flat
     %one = tessera.constant dense<1> : tensor<1xi64>
-    %before = tessera.sub %place, %one : tensor<1xi64>, tensor<1xi64> -> tensor<1xi64>
+    %before = tessera.sub %place, %one : tensor<1xi64>
     %open = tessera.reshape %before : tensor<1xi64> -> tensor<?xi64>
     %last = tessera.gather %flat, %open {axis = 0 : i64} : !flat, tensor<?xi64> -> !flat
     %state = tessera.reshape %last : !flat -> !h
@@ -228,7 +228,7 @@ module @gpt2 {
     %places = tessera.iota {axis = 0 : i64} : !window
     %here = tessera.compare eq %places, %place : !window, tensor<1xi64> -> !window_hits
     %longer = tessera.where %here, %token, %text : !window_hits, tensor<i64>, !window -> !window
-    %behind = tessera.add %place, %one : tensor<1xi64>, tensor<1xi64> -> tensor<1xi64>
+    %behind = tessera.add %place, %one : tensor<1xi64>
     return %longer, %behind, %token : !window, tensor<1xi64>, tensor<i64>
   }
 }

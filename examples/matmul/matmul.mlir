@@ -10,8 +10,8 @@
 func.func @matmul(%a: tensor<9x16xf32> {tessera.name = "a"}, %b: tensor<11x16xf32> {tessera.name = "b"},
                   %c: tensor<11xf32> {tessera.name = "c"}) -> (tensor<9x11xf32> {tessera.name = "y"})
     attributes {tessera.entry = "infer"} {
-  %m = tessera.matmul %a, %b {transpose_b = true, allow_tf32} : tensor<9x16xf32>, tensor<11x16xf32> -> tensor<9x11xf32>
-  %s = tessera.add %m, %c : tensor<9x11xf32>, tensor<11xf32> -> tensor<9x11xf32>
+  %m = tessera.matmul %a, %b {transpose_b = true, allow_tf32} : (tensor<9x16xf32>, tensor<11x16xf32>) -> tensor<9x11xf32>
+  %s = tessera.add %m, %c : (tensor<9x11xf32>, tensor<11xf32>) -> tensor<9x11xf32>
   %y = tessera.gelu %s : tensor<9x11xf32>
   return %y : tensor<9x11xf32>
 }

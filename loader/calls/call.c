@@ -12,6 +12,7 @@
 #include "runtime/base/io/io.h"
 #include "runtime/base/options.h"
 #include "runtime/base/plural.h"
+#include "runtime/base/suggest.h"
 #include "runtime/data/array_file.h"
 #include "runtime/data/array_writer.h"
 
@@ -86,7 +87,13 @@ tsr_result tsr_model_find_entry(tsr_ctx *ctx, const tsr_model *model, const char
     tsr_arena arena = {0};
     tsr_result result = TSR_SUCCESS;
     const char *list = list_entries(config, &arena);
-    if (name) FAIL_GOTO(ctx, result, TSR_USAGE, "no entry '%s'; the bundle has %s", name, list);
+    char meant[TSR_SUGGESTION_TEXT_MAX];
+    tsr_suggestion likely = {.wrong = name};
+    for (size_t i = 0; name && i < config->entry_count; i++)
+        tsr_suggest(&likely, config->entries[i].name);
+    if (name)
+        FAIL_GOTO(ctx, result, TSR_USAGE, "no entry '%s'; the bundle has %s%s", name, list,
+                  tsr_suggestion_text(&likely, meant));
     FAIL_GOTO(ctx, result, TSR_USAGE, "%zu entries of kind '%s'; expected 1, or a name: %s", count,
               tsr_entry_kind_name(kind), list);
 done:
@@ -112,8 +119,14 @@ static tsr_result claim(tsr_ctx *ctx, call *self, const char *name, bool is_inpu
         tsr_config_entry listed = *self->entry;
         listed.inputs = is_input ? listed.inputs : listed.outputs;
         listed.input_count = count;
-        FAIL(ctx, TSR_USAGE, "entry '%s' has no %s '%s'; it has %s", self->entry->name, what,
-             name ? name : "", list_inputs(&listed, &self->arena));
+        char meant[TSR_SUGGESTION_TEXT_MAX];
+        tsr_suggestion likely = {.wrong = name ? name : ""};
+        for (size_t i = 0; i < count; i++)
+            if (!is_input || !tsr_port_is_filled(ports[i].source))
+                tsr_suggest(&likely, ports[i].name);
+        FAIL(ctx, TSR_USAGE, "entry '%s' has no %s '%s'; it has %s%s", self->entry->name, what,
+             name ? name : "", list_inputs(&listed, &self->arena),
+             tsr_suggestion_text(&likely, meant));
     }
     wire *target = is_input ? &self->inputs[index] : &self->outputs[index];
     if (target->port)

@@ -18,11 +18,11 @@ typedef struct place {
 } place;
 
 static tsr_result refuse_name(tsr_ctx *ctx, const tsr_model *model, const char *name) {
+    char meant[TSR_SUGGESTION_TEXT_MAX];
     tsr_suggestion likely = {.wrong = name};
     for (size_t i = 0; i < model->state_count; i++) tsr_suggest(&likely, model->state[i].name);
-    FAIL(ctx, TSR_USAGE, "the state of '%s' has no tensor '%s'%s%s%s", model->config.name, name,
-         likely.best ? "; did you mean '" : "", likely.best ? likely.best : "",
-         likely.best ? "'?" : "");
+    FAIL(ctx, TSR_USAGE, "the state of '%s' has no tensor '%s'%s", model->config.name, name,
+         tsr_suggestion_text(&likely, meant));
 }
 
 static tsr_result find(tsr_ctx *ctx, const tsr_model *model, const tsr_view *view,

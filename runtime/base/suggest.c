@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/base/suggest.h"
 
+#include "runtime/base/array.h"
+
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { NAME_BYTES_MAX = 127 };
@@ -35,9 +39,27 @@ static size_t shared_prefix(const char *a, const char *b) {
     return prefix;
 }
 
+static bool is_alias(const char *wrong, const char *name) {
+    static const struct {
+        const char *wrong, *right;
+    } rows[] = {
+#define X(NAME, RIGHT) {NAME, RIGHT},
+#include "runtime/base/aliases.def"
+#undef X
+    };
+    for (size_t i = 0; i < TSR_COUNT(rows); i++)
+        if (strcmp(rows[i].wrong, wrong) == 0 && strcmp(rows[i].right, name) == 0) return true;
+    return false;
+}
+
 /* A name that continues the wrong one, "softmax_safe" for "softmax", counts as one wrong letter. */
 void tsr_suggest(tsr_suggestion *s, const char *name) {
     enum { DISTANCE_MAX = 3, SHORT = 4 };
+    if (is_alias(s->wrong, name)) {
+        s->best = name;
+        s->distance = 0;
+        return;
+    }
     size_t prefix = shared_prefix(s->wrong, name);
     const char *wrong = s->wrong + prefix, *right = name + prefix;
     size_t length = strlen(wrong), limit = least(length / 3, DISTANCE_MAX) + 1;
@@ -48,4 +70,13 @@ void tsr_suggest(tsr_suggestion *s, const char *name) {
     if (distance >= limit) return;
     s->best = name;
     s->distance = distance;
+}
+
+const char *tsr_suggestion_text(const tsr_suggestion *s,
+                                char out_text[static TSR_SUGGESTION_TEXT_MAX]) {
+    out_text[0] = '\0';
+    if (s->best)
+        snprintf(out_text, TSR_SUGGESTION_TEXT_MAX, "; did you mean '%.*s'?", NAME_BYTES_MAX,
+                 s->best);
+    return out_text;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Finds the name that was probably meant: the one with the smallest edit distance, if it is close
- * enough. Two names that begin with the same "dialect." are compared only by the rest. At most a
- * third of the letters, and at most three letters, may be wrong; a name of up to four letters must
- * also have the right first letter.
+ * Finds the name that was probably meant: the one that aliases.def has for it, else the one with
+ * the smallest edit distance, if it is close enough. Two names that begin with the same "dialect."
+ * are compared only by the rest. At most a third of the letters, and at most three letters, may be
+ * wrong; a name of up to four letters must also have the right first letter.
  */
 #ifndef TSR_BASE_SUGGEST_H
 #define TSR_BASE_SUGGEST_H
@@ -18,6 +18,12 @@ typedef struct tsr_suggestion {
 } tsr_suggestion;
 
 void tsr_suggest(tsr_suggestion *suggestion, const char *name);
+
+/* The end of a message: "; did you mean 'NAME'?", or "" if no name is close enough. At most 127
+ * bytes of the name are written. */
+enum { TSR_SUGGESTION_TEXT_MAX = 160 };
+const char *tsr_suggestion_text(const tsr_suggestion *suggestion,
+                                char out_text[static TSR_SUGGESTION_TEXT_MAX]);
 
 /* Number of insertions, deletions, substitutions and transpositions of adjacent letters that turn
  * `a` into `b` (optimal string alignment: Damerau, "A technique for computer detection and

@@ -4,6 +4,8 @@
 
 #include <criterion/criterion.h>
 
+#include <string.h>
+
 /* The examples are from publications on the algorithm. */
 Test(suggest, distances) {
     static const struct {
@@ -45,4 +47,24 @@ Test(suggest, the_nearest_or_none) {
     cr_assert_str_eq(best_of("tessera.smu", names), "tessera.sum");
     cr_assert_null(best_of("linalg.generic", names));
     cr_assert_null(best_of("x", names));
+}
+
+Test(suggest, names_of_other_tools) {
+    static const char *const flags[] = {"--seed", "--state-dir", "--steps", NULL};
+    static const char *const other[] = {"--save-every", NULL};
+    cr_assert_str_eq(best_of("--epochs", flags), "--steps");
+    cr_assert_str_eq(best_of("--ckpt-dir", flags), "--state-dir");
+    cr_assert_null(best_of("--epochs", other), "only names that exist are proposed");
+}
+
+Test(suggest, end_of_a_message) {
+    char text[TSR_SUGGESTION_TEXT_MAX], name[300];
+    tsr_suggestion s = {.wrong = "stpes"};
+    cr_assert_str_eq(tsr_suggestion_text(&s, text), "");
+    tsr_suggest(&s, "steps");
+    cr_assert_str_eq(tsr_suggestion_text(&s, text), "; did you mean 'steps'?");
+    memset(name, 'a', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    s.best = name;
+    cr_assert_eq(strlen(tsr_suggestion_text(&s, text)), 127 + strlen("; did you mean ''?"));
 }

@@ -37,7 +37,7 @@ func.func @made(%p: tensor<4xf32>, %g: tensor<4xf32>, %v: tensor<4xf32>) {
   %3 = tessera.seed : tensor<i64>
   %4 = tessera.philox %1, %2, %3 {stream = 7 : i64, draw = 1 : i64, normal}
       : tensor<4xi64>, tensor<i64>, tensor<i64> -> tensor<4xf32>
-  %5 = tessera.philox %1, %2, %3 {stream = 7 : i64, shared} : tensor<4xi64>, tensor<i64>, tensor<i64> -> tensor<4xf64>
+  %5 = tessera.philox %1, %2, %3 {stream = 7 : i64, shared} : (tensor<4xi64>, tensor<i64>, tensor<i64>) -> tensor<4xf64>
   return
 }
 
@@ -45,7 +45,7 @@ func.func @made(%p: tensor<4xf32>, %g: tensor<4xf32>, %v: tensor<4xf32>) {
 
 tsched.func @k0_add(%a: tensor<4xf32>, %b: tensor<4xf32>) -> tensor<4xf32>
     attributes {kind = "map", source = "default", flops = 4 : i64, bytes = 48 : i64} {
-  %0 = tessera.add %a, %b : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
+  %0 = tessera.add %a, %b : tensor<4xf32>
   tsched.return %0 : tensor<4xf32>
 }
 func.func @scheduled(%a: tensor<4xf32> {tessera.name = "a"}) -> (tensor<4xf32> {tessera.name = "y"})
@@ -66,7 +66,7 @@ tsched.func @p0_pack(%m: tensor<96x96xf32>) -> tensor<6x96x16xf32> attributes {k
 }
 tsched.func @k0_packed(%x: tensor<8x96xf32>, %s: tensor<6x96x16xf32>) -> tensor<8x96xf32> attributes {kind = "matmul", source = "default"} {
   %u = tsched.unpack %s : tensor<6x96x16xf32> -> tensor<96x96xf32>
-  %0 = tessera.matmul %x, %u : tensor<8x96xf32>, tensor<96x96xf32> -> tensor<8x96xf32>
+  %0 = tessera.matmul %x, %u : (tensor<8x96xf32>, tensor<96x96xf32>) -> tensor<8x96xf32>
   tsched.return %0 : tensor<8x96xf32>
 }
 

@@ -7,6 +7,7 @@
 #include "runtime/base/buffer.h"
 #include "runtime/base/hash/file.h"
 #include "runtime/base/io/io.h"
+#include "runtime/base/suggest.h"
 #include "tessera/tessera.h"
 #include "tools/aot/aot.h"
 #include "tools/aot/model.h"
@@ -69,18 +70,22 @@ static bool is_any(const tsr_stage_info *stage) { return stage != NULL; }
 static tsr_result find_stage(tsr_ctx *ctx, const char *flag, const char *name,
                              bool (*fits)(const tsr_stage_info *stage), tsr_stage *out_stage) {
     tsr_buffer names = {0};
+    char meant[TSR_SUGGESTION_TEXT_MAX];
+    tsr_suggestion likely = {.wrong = name};
     for (int i = 0; i < TSR_STAGE_COUNT; i++) {
         const tsr_stage_info *stage = tsr_stage_get((tsr_stage)i);
         if (!fits(stage)) continue;
         tsr_buffer_printf(&names, " %s", stage->name);
+        tsr_suggest(&likely, stage->name);
         if (strcmp(name, stage->name) != 0) continue;
         *out_stage = (tsr_stage)i;
         tsr_buffer_finish(&names);
         return TSR_SUCCESS;
     }
-    tsr_result result =
-        tsr_fail_(ctx, TSR_USAGE, 0, __FILE__, __LINE__, "build: %s '%s' is unknown; known are%s%s",
-                  flag, name, fits == dumps ? " all" : "", names.bytes ? names.bytes : "");
+    tsr_result result = tsr_fail_(ctx, TSR_USAGE, 0, __FILE__, __LINE__,
+                                  "build: %s '%s' is unknown; known are%s%s%s", flag, name,
+                                  fits == dumps ? " all" : "", names.bytes ? names.bytes : "",
+                                  tsr_suggestion_text(&likely, meant));
     tsr_buffer_finish(&names);
     return result;
 }

@@ -4,6 +4,7 @@
 #include "runtime/base/array.h"
 #include "runtime/base/buffer.h"
 #include "runtime/base/io/io.h"
+#include "runtime/base/suggest.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,11 +18,16 @@
 static tsr_result unknown(tsr_ctx *ctx, const char *given, const tsr_flag *flags,
                           size_t flag_count) {
     tsr_buffer list = {0};
-    for (size_t i = 0; i < flag_count; i++)
+    char name[64], meant[TSR_SUGGESTION_TEXT_MAX];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(given, "="), given);
+    tsr_suggestion likely = {.wrong = name};
+    for (size_t i = 0; i < flag_count; i++) {
         tsr_buffer_printf(&list, "%s%s", i ? " " : "", flags[i].name);
+        tsr_suggest(&likely, flags[i].name);
+    }
     tsr_result result =
-        tsr_fail_(ctx, TSR_USAGE, 0, __FILE__, __LINE__, "unknown flag '%s'; known are %s", given,
-                  list.bytes ? list.bytes : "none");
+        tsr_fail_(ctx, TSR_USAGE, 0, __FILE__, __LINE__, "unknown flag '%s'; known are %s%s", given,
+                  list.bytes ? list.bytes : "none", tsr_suggestion_text(&likely, meant));
     tsr_buffer_finish(&list);
     return result;
 }

@@ -6,50 +6,47 @@
 
 // Two random ops always have two streams, even if they look equal: they are not Pure, so no pass
 // merges them. Pass tessera-streams sets the stream from the call path.
-class Tessera_RandomOp<string mnemonic, string what, dag args> : Tessera_Op<mnemonic> {
+class Tessera_RandomOp<string mnemonic, string what, dag args, string resultTypes>
+    : Tessera_FormOp<mnemonic, resultTypes> {
   let summary = what;
   let arguments = !con(args, (ins OptionalAttr<I64Attr>:$stream));
   let results = (outs Tessera_Tensor:$result);
 }
 def Tessera_DropoutOp : Tessera_RandomOp<"dropout",
     "sets elements to 0 with probability `rate` and divides the others by 1 - rate; outside train entries it returns x",
-    (ins Tessera_Tensor:$input, F64Attr:$rate)> {
+    (ins Tessera_Tensor:$input, F64Attr:$rate), "Same"> {
   let description = [{
     The operand has floats; 0 <= rate < 1. The op draws from its own random stream, which its call path
     determines. Which elements become 0 does not depend on the number of ranks. Srivastava et al. 2014, section
     4, with scaling during training.
   }];
-  let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
 }
 def Tessera_RandomUniformOp : Tessera_RandomOp<"random_uniform", "draws random samples uniformly from [low, high)",
-    (ins DefaultValuedAttr<F64Attr, "0.0">:$low, DefaultValuedAttr<F64Attr, "1.0">:$high)> {
+    (ins DefaultValuedAttr<F64Attr, "0.0">:$low, DefaultValuedAttr<F64Attr, "1.0">:$high), "Declared"> {
   let description = [{
     The result has floats and the declared static type. Both bounds are finite in that type, and `low` is less
     than `high`. No result equals `high`: where rounding would give `high`, the result is the largest number of
     the type below it. The op draws from its own random stream, which its call path determines.
   }];
-  let assemblyFormat = "attr-dict `:` type($result)";
 }
 def Tessera_RandomNormalOp : Tessera_RandomOp<"random_normal", "draws random samples from a normal distribution",
-    (ins DefaultValuedAttr<F64Attr, "0.0">:$mean, DefaultValuedAttr<F64Attr, "1.0">:$deviation)> {
+    (ins DefaultValuedAttr<F64Attr, "0.0">:$mean, DefaultValuedAttr<F64Attr, "1.0">:$deviation), "Declared"> {
   let description = [{
     The result has floats and the declared static type. Both numbers are finite, and the deviation is greater
     than 0. The op applies the inverse of the cumulative distribution function, so that each element uses one
     random number. The op draws from its own random stream, which its call path determines.
   }];
-  let assemblyFormat = "attr-dict `:` type($result)";
 }
 
-def Tessera_SeedOp : Tessera_Op<"seed", [Pure]> {
+def Tessera_SeedOp : Tessera_FormOp<"seed", "Declared", [Pure]> {
   let summary = "returns the seed of the run";
   let description = [{
     The result is a scalar i64, which is the same in all steps of a run. Random ops draw their samples with it.
   }];
   let results = (outs Tessera_Tensor:$result);
-  let assemblyFormat = "attr-dict `:` type($result)";
 }
 
-def Tessera_PhiloxOp : Tessera_ValueOp<"philox"> {
+def Tessera_PhiloxOp : Tessera_ValueOp<"philox", "Declared"> {
   let summary = "computes Philox4x32-10 for each logical element";
   let description = [{
     The key consists of the seed's low 32 bits and `stream`. The counter consists of the step's low 32 bits, the
@@ -60,12 +57,14 @@ def Tessera_PhiloxOp : Tessera_ValueOp<"philox"> {
     8 / 2 as a number in [0, 1): the low 15 bits of the word's lower half if e is even, or of its upper half if
     e is odd.
   }];
+  let example = [{
+func.func @example(%element: tensor<4xi64>, %step: tensor<i64>, %seed: tensor<i64>) {
+  %result = tessera.philox %element, %step, %seed {stream = 7} : (tensor<4xi64>, tensor<i64>, tensor<i64>) -> tensor<4xf32>
+  return
+}
+  }];
   let arguments = (ins Tessera_Tensor:$element, Tessera_Tensor:$step, Tessera_Tensor:$seed,
       I64Attr:$stream, DefaultValuedAttr<I64Attr, "0">:$draw, UnitAttr:$normal, UnitAttr:$shared);
-  let assemblyFormat = [{
-    $element `,` $step `,` $seed attr-dict `:` type($element) `,` type($step) `,` type($seed)
-    `->` type($result)
-  }];
 }
 
 // ---- control -------------------------------------------------------------------------------
@@ -77,6 +76,8 @@ def Tessera_YieldOp : Tessera_Op<"yield", [Pure, Terminator]> {
     of checkpoints and critical stages. The enclosing op defines the number and the types of the operands.
   }];
   let arguments = (ins Variadic<Tessera_Tensor>:$values);
+  let form = "tessera.yield %values... : types";
+  let reason = "it is written like the terminators of MLIR, func.return and scf.yield";
   let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
 }
 
@@ -87,11 +88,24 @@ def Tessera_IfOp : Tessera_Op<"if", [RecursiveMemoryEffects]> {
     short branches, tessera-flatten computes both regions and selects the results; the region that was not
     selected reads zeros. For other branches only the selected region runs (tessera-outline).
   }];
+  let example = [{
+func.func @example(%condition: tensor<i1>, %x: tensor<4xf32>) {
+  %result = tessera.if %condition {
+    %0 = tessera.exp %x : tensor<4xf32>
+    tessera.yield %0 : tensor<4xf32>
+  } else {
+    tessera.yield %x : tensor<4xf32>
+  } : tensor<i1> -> tensor<4xf32>
+  return
+}
+  }];
   let arguments = (ins Tessera_Tensor:$condition);
   let regions = (region SizedRegion<1>:$then_body, SizedRegion<1>:$else_body);
   let results = (outs Variadic<Tessera_Tensor>:$results);
+  let form = "%results... = tessera.if %condition {...} else {...} : type -> (types)";
+  let reason = "regions stand before the attributes and types, which would be far from the op otherwise";
   let assemblyFormat = [{
-    $condition $then_body `else` $else_body attr-dict `:` type($condition) `->` type($results)
+    $condition $then_body `else` $else_body attr-dict `:` custom<Types>(ref($condition), type($condition), type($results))
   }];
 }
 
@@ -104,8 +118,10 @@ def Tessera_WhileOp : Tessera_Op<"while", [RecursiveMemoryEffects]> {
   let arguments = (ins Variadic<Tessera_Tensor>:$inputs, I64Attr:$limit);
   let regions = (region SizedRegion<1>:$condition, SizedRegion<1>:$body);
   let results = (outs Variadic<Tessera_Tensor>:$results);
+  let form = "%results... = tessera.while %inputs... {...} do {...} {limit = integer} : (types) -> (types)";
+  let reason = "regions stand before the attributes and types, which would be far from the op otherwise";
   let assemblyFormat = [{
-    $inputs $condition `do` $body attr-dict `:` type($inputs) `->` type($results)
+    $inputs $condition `do` $body attr-dict `:` custom<Types>(ref($inputs), type($inputs), type($results))
   }];
 }
 
@@ -121,7 +137,9 @@ def Tessera_ScanOp : Tessera_Op<"scan", [RecursiveMemoryEffects]> {
       OptionalAttr<I64Attr>:$length, UnitAttr:$reverse);
   let regions = (region SizedRegion<1>:$body);
   let results = (outs Variadic<Tessera_Tensor>:$results);
-  let assemblyFormat = "$inputs $body attr-dict `:` type($inputs) `->` type($results)";
+  let form = "%results... = tessera.scan %inputs... {...} {carried = integer, [length = integer], [reverse]} : (types) -> (types)";
+  let reason = "regions stand before the attributes and types, which would be far from the op otherwise";
+  let assemblyFormat = "$inputs $body attr-dict `:` custom<Types>(ref($inputs), type($inputs), type($results))";
 }
 
 def Tessera_JvpOp : Tessera_Op<"jvp", [RecursiveMemoryEffects]> {
@@ -135,7 +153,9 @@ def Tessera_JvpOp : Tessera_Op<"jvp", [RecursiveMemoryEffects]> {
   let arguments = (ins Variadic<Tessera_Tensor>:$inputs);
   let regions = (region SizedRegion<1>:$body);
   let results = (outs Variadic<Tessera_Tensor>:$results);
-  let assemblyFormat = "$inputs $body attr-dict `:` type($inputs) `->` type($results)";
+  let form = "%results... = tessera.jvp %inputs... {...} : (types) -> (types)";
+  let reason = "regions stand before the attributes and types, which would be far from the op otherwise";
+  let assemblyFormat = "$inputs $body attr-dict `:` custom<Types>(ref($inputs), type($inputs), type($results))";
 }
 
 def Tessera_VjpOp : Tessera_Op<"vjp", [RecursiveMemoryEffects]> {
@@ -149,7 +169,9 @@ def Tessera_VjpOp : Tessera_Op<"vjp", [RecursiveMemoryEffects]> {
   let arguments = (ins Variadic<Tessera_Tensor>:$inputs);
   let regions = (region SizedRegion<1>:$body);
   let results = (outs Variadic<Tessera_Tensor>:$results);
-  let assemblyFormat = "$inputs $body attr-dict `:` type($inputs) `->` type($results)";
+  let form = "%results... = tessera.vjp %inputs... {...} : (types) -> (types)";
+  let reason = "regions stand before the attributes and types, which would be far from the op otherwise";
+  let assemblyFormat = "$inputs $body attr-dict `:` custom<Types>(ref($inputs), type($inputs), type($results))";
 }
 
 def Tessera_CustomDerivativeOp : Tessera_Op<"custom_derivative", [RecursiveMemoryEffects]> {
@@ -165,8 +187,10 @@ def Tessera_CustomDerivativeOp : Tessera_Op<"custom_derivative", [RecursiveMemor
   let arguments = (ins Variadic<Tessera_Tensor>:$inputs);
   let regions = (region SizedRegion<1>:$body, AnyRegion:$vjp, AnyRegion:$jvp);
   let results = (outs Variadic<Tessera_Tensor>:$results);
+  let form = "%results... = tessera.custom_derivative %inputs... {...} [vjp {...}] [jvp {...}] : (types) -> (types)";
+  let reason = "regions stand before the attributes and types, which would be far from the op otherwise";
   let assemblyFormat = [{
-    $inputs $body (`vjp` $vjp^)? (`jvp` $jvp^)? attr-dict `:` type($inputs) `->` type($results)
+    $inputs $body (`vjp` $vjp^)? (`jvp` $jvp^)? attr-dict `:` custom<Types>(ref($inputs), type($inputs), type($results))
   }];
 }
 
@@ -186,9 +210,21 @@ def Tessera_LoopOp : Tessera_Op<"loop", [Pure]> {
     The operands are the condition (of "if"), the `carried` values, the `sequences` and the captures. `times` is
     the number of iterations of a scan, and the largest number of iterations of a while.
   }];
+  let example = [{
+func.func private @body(%carried: tensor<6xf32>, %row: tensor<6xf32>) -> tensor<6xf32> attributes {tessera.body} {
+  %0 = tessera.add %carried, %row : tensor<6xf32>
+  return %0 : tensor<6xf32>
+}
+func.func @example(%sum: tensor<6xf32>, %rows: tensor<4x6xf32>) {
+  %result = tessera.loop "scan"(%sum, %rows) {bodies = [@body], carried = 1, sequences = 1, times = 4} : (tensor<6xf32>, tensor<4x6xf32>) -> tensor<6xf32>
+  return
+}
+  }];
   let arguments = (ins StrAttr:$kind, Variadic<Tessera_Tensor>:$inputs, ArrayAttr:$bodies,
       DefaultValuedAttr<I64Attr, "0">:$carried, DefaultValuedAttr<I64Attr, "0">:$sequences,
       DefaultValuedAttr<I64Attr, "0">:$times, UnitAttr:$reverse);
   let results = (outs Variadic<Tessera_Tensor>:$results);
+  let form = "%results... = tessera.loop \"kind\"(%inputs...) {bodies = [@function, ...], [carried = integer], [sequences = integer], [times = integer], [reverse]} : (types) -> (types)";
+  let reason = "it is written like a call, with its kind as the name";
   let assemblyFormat = "$kind `(` $inputs `)` attr-dict `:` functional-type($inputs, $results)";
 }

@@ -4,13 +4,15 @@
 
 // ---- values --------------------------------------------------------------------------------
 
-def Tessera_ConstantOp : Tessera_ValueOp<"constant", [ConstantLike, AllTypesMatch<["value", "result"]>]> {
+def Tessera_ConstantOp : Tessera_OwnValueOp<"constant", [ConstantLike, AllTypesMatch<["value", "result"]>]> {
   let summary = "returns a tensor that is known at build time";
   let description = [{
     `tessera.constant dense<[1.0, 2.0]> : tensor<2xf32>` has a static type. Equal constants become one constant.
     Other ops fold with constants where the folded bits equal the bits that the op would compute.
   }];
   let arguments = (ins ElementsAttr:$value);
+  let form = "%result = tessera.constant dense<...> : type";
+  let reason = "the value has the type of the result";
   let assemblyFormat = "$value attr-dict";
 }
 
@@ -177,7 +179,7 @@ def Tessera_NotOp : Tessera_UnaryOp<"not", "inverts a value of i1"> {
   }];
 }
 
-def Tessera_GeluOp : Tessera_ValueOp<"gelu", [AllTypesMatch<["input", "result"]>]> {
+def Tessera_GeluOp : Tessera_ValueOp<"gelu", "Same", [AllTypesMatch<["input", "result"]>]> {
   let summary = "multiplies x by the normal distribution's cumulative function at x";
   let description = [{
     `approximate` is "none" for x (1 + erf(x / sqrt(2))) / 2, or "tanh" for x (1 + tanh(sqrt(2 / pi) (x +
@@ -186,10 +188,9 @@ def Tessera_GeluOp : Tessera_ValueOp<"gelu", [AllTypesMatch<["input", "result"]>
   }];
   let arguments = (ins Tessera_Tensor:$input,
       DefaultValuedAttr<StrAttr, "\"none\"">:$approximate, UnitAttr:$slope);
-  let assemblyFormat = "$input attr-dict `:` type($input)";
 }
 
-def Tessera_ClampOp : Tessera_ValueOp<"clamp", [AllTypesMatch<["input", "result"]>]> {
+def Tessera_ClampOp : Tessera_ValueOp<"clamp", "Same", [AllTypesMatch<["input", "result"]>]> {
   let summary = "limits x to the range from low to high";
   let description = [{
     This elementwise op takes numbers; `low` is at most `high`. NaN stays NaN. If the type is an integer type,
@@ -197,47 +198,36 @@ def Tessera_ClampOp : Tessera_ValueOp<"clamp", [AllTypesMatch<["input", "result"
     of them.
   }];
   let arguments = (ins Tessera_Tensor:$input, F64Attr:$low, F64Attr:$high);
-  let assemblyFormat = "$input attr-dict `:` type($input)";
 }
 
-def Tessera_MulAddOp : Tessera_ValueOp<"mul_add"> {
+def Tessera_MulAddOp : Tessera_ValueOp<"mul_add", "Inferred"> {
   let summary = "returns x y + z, rounded once where the target has an instruction for this";
   let description = [{
     The operands have f64 or f32; y and z broadcast to the shape of x. The lowering of norms creates this op. If
     z is -0, the result is the product.
   }];
   let arguments = (ins Tessera_Tensor:$x, Tessera_Tensor:$y, Tessera_Tensor:$z);
-  let assemblyFormat = [{
-    $x `,` $y `,` $z attr-dict `:` type($x) `,` type($y) `,` type($z) `->` type($result)
-  }];
 }
 
-def Tessera_CompareOp : Tessera_ValueOp<"compare"> {
+def Tessera_CompareOp : Tessera_ValueOp<"compare", "Inferred", [], "predicate"> {
   let summary = "compares lhs with rhs and returns i1";
   let description = [{
     Both operands have the same element type, which may be i1. Their shapes broadcast. The predicate is `eq`,
     `ne`, `lt`, `le`, `gt` or `ge`. If an operand is NaN, `ne` is true and all others are false.
   }];
   let arguments = (ins Tessera_Predicate:$predicate, Tessera_Tensor:$lhs, Tessera_Tensor:$rhs);
-  let assemblyFormat = [{
-    $predicate $lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($result)
-  }];
 }
 
-def Tessera_WhereOp : Tessera_ValueOp<"where"> {
+def Tessera_WhereOp : Tessera_ValueOp<"where", "Inferred"> {
   let summary = "returns on_true where the condition is true, and on_false elsewhere";
   let description = [{
     The condition is i1; the other two operands have the same element type. The three shapes broadcast. The
     operand that is not selected has no influence on the result, even if it is NaN, and its gradient is 0.
   }];
   let arguments = (ins Tessera_Tensor:$condition, Tessera_Tensor:$on_true, Tessera_Tensor:$on_false);
-  let assemblyFormat = [{
-    $condition `,` $on_true `,` $on_false attr-dict `:`
-    type($condition) `,` type($on_true) `,` type($on_false) `->` type($result)
-  }];
 }
 
-def Tessera_CastOp : Tessera_ValueOp<"cast"> {
+def Tessera_CastOp : Tessera_ValueOp<"cast", "Declared"> {
   let summary = "converts values to another element type";
   let description = [{
     This elementwise op converts any element type to any other. Floats that become smaller floats are rounded to
@@ -245,5 +235,4 @@ def Tessera_CastOp : Tessera_ValueOp<"cast"> {
     Integers that become smaller integers wrap. A value that becomes i1 is true if it is not 0.
   }];
   let arguments = (ins Tessera_Tensor:$input);
-  let assemblyFormat = "$input attr-dict `:` type($input) `to` type($result)";
 }

@@ -8,14 +8,13 @@
 // `strides` and `dilation` list the numbers for H and W.
 defvar convAttrs = (ins I64ArrayAttr:$strides, I64ArrayAttr:$padding, I64ArrayAttr:$dilation,
     DefaultValuedAttr<I64Attr, "1">:$groups);
-class Tessera_ConvOp<string mnemonic, string what, dag operands>
-    : Tessera_ValueOp<mnemonic> {
+class Tessera_ConvOp<string mnemonic, string what, dag operands, string resultTypes>
+    : Tessera_ValueOp<mnemonic, resultTypes> {
   let summary = what;
   let arguments = !con(operands, convAttrs);
-  let assemblyFormat = "$a `,` $b attr-dict `:` type($a) `,` type($b) `->` type($result)";
 }
 def Tessera_Conv2dOp : Tessera_ConvOp<"conv2d", "correlates an image (a) with a filter (b)",
-    (ins Tessera_Tensor:$a, Tessera_Tensor:$b)> {
+    (ins Tessera_Tensor:$a, Tessera_Tensor:$b), "Inferred"> {
   let description = [{
     a is [N, H, W, C] and b is [KH, KW, C / groups, F]; both have floats of the same type. The result is [N, H',
     W', F] with H' = (top + H + bottom - dilation (KH - 1) - 1) / stride + 1, rounded down. The filter is not
@@ -24,7 +23,7 @@ def Tessera_Conv2dOp : Tessera_ConvOp<"conv2d", "correlates an image (a) with a 
 }
 def Tessera_Conv2dGradInputOp : Tessera_ConvOp<"conv2d_grad_input",
     "computes the gradient of the image from the filter (a) and the result's gradient (b)",
-    (ins Tessera_Tensor:$a, Tessera_Tensor:$b)> {
+    (ins Tessera_Tensor:$a, Tessera_Tensor:$b), "Declared"> {
   let description = [{
     The attributes are those of the conv2d. The result has the declared type, which is the type of the image.
     Pass tessera-autodiff creates this op. Its own gradients are convolutions, too.
@@ -32,7 +31,7 @@ def Tessera_Conv2dGradInputOp : Tessera_ConvOp<"conv2d_grad_input",
 }
 def Tessera_Conv2dGradFilterOp : Tessera_ConvOp<"conv2d_grad_filter",
     "computes the gradient of the filter from the image (a) and the result's gradient (b)",
-    (ins Tessera_Tensor:$a, Tessera_Tensor:$b)> {
+    (ins Tessera_Tensor:$a, Tessera_Tensor:$b), "Declared"> {
   let description = [{
     The attributes are those of the conv2d. The result has the declared type, which is the type of the filter.
     Pass tessera-autodiff creates this op. Its own gradients are convolutions, too.
@@ -56,18 +55,17 @@ def Tessera_AvgPool2dOp : Tessera_ShapeOp<"avg_pool2d",
     elements that the window covers.
   }];
 }
-def Tessera_MaxPool2dGradOp : Tessera_ValueOp<"max_pool2d_grad",
+def Tessera_MaxPool2dGradOp : Tessera_ValueOp<"max_pool2d_grad", "Same",
     [AllTypesMatch<["input", "result"]>]> {
   let summary = "computes the gradient of the image; the gradient of a window goes to its first largest element";
   let description = [{
     The operands are the image and the gradient of max_pool2d's result. The attributes are those of max_pool2d.
   }];
   let arguments = !con((ins Tessera_Tensor:$input, Tessera_Tensor:$dresult), poolAttrs);
-  let assemblyFormat = "$input `,` $dresult attr-dict `:` type($input) `,` type($dresult)";
 }
 def Tessera_AvgPool2dGradOp : Tessera_ShapeOp<"avg_pool2d_grad",
     "computes the gradient of the image; the elements of a window share its gradient equally",
-    !con((ins Tessera_Tensor:$input), poolAttrs, (ins UnitAttr:$exclude_padding))> {
+    !con((ins Tessera_Tensor:$input), poolAttrs, (ins UnitAttr:$exclude_padding)), "Declared"> {
   let description = [{
     The operand is the gradient of avg_pool2d's result. The attributes are those of avg_pool2d. The result has
     the declared type, which is the type of the image.

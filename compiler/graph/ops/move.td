@@ -6,9 +6,8 @@
 
 // Ops with any number of operands of the same kind.
 class Tessera_ManyOp<string mnemonic, string what, list<Trait> traits = []>
-    : Tessera_ValueOp<mnemonic, traits> {
+    : Tessera_ValueOp<mnemonic, "Inferred", traits> {
   let summary = what;
-  let assemblyFormat = "$inputs attr-dict `:` type($inputs) `->` type($result)";
 }
 
 def Tessera_SliceOp : Tessera_ShapeOp<"slice", "takes `size` elements of each dim, from `start` on, in steps of `stride`",
@@ -39,7 +38,7 @@ def Tessera_ConcatOp : Tessera_ManyOp<"concat", "concatenates the operands along
   let arguments = (ins Variadic<Tessera_Tensor>:$inputs, I64Attr:$axis);
 }
 
-def Tessera_SplitOp : Tessera_Op<"split", [Pure]> {
+def Tessera_SplitOp : Tessera_FormOp<"split", "Declared", [Pure]> {
   let summary = "splits the operand along the axis into consecutive parts";
   let description = [{
     The operand may have any element type. The dims of the results equal the operand's, except along the axis,
@@ -47,21 +46,17 @@ def Tessera_SplitOp : Tessera_Op<"split", [Pure]> {
   }];
   let arguments = (ins Tessera_Tensor:$input, I64Attr:$axis);
   let results = (outs Variadic<Tessera_Tensor>:$parts);
-  let assemblyFormat = "$input attr-dict `:` type($input) `->` type($parts)";
 }
 
-def Tessera_GatherOp : Tessera_ValueOp<"gather"> {
+def Tessera_GatherOp : Tessera_ValueOp<"gather", "Inferred"> {
   let summary = "takes slices along the axis; the dims of the indices replace the axis";
   let description = [{
     An index outside the axis ends the step with an error that names the index.
   }];
   let arguments = (ins Tessera_Tensor:$input, Tessera_Tensor:$indices, I64Attr:$axis);
-  let assemblyFormat = [{
-    $input `,` $indices attr-dict `:` type($input) `,` type($indices) `->` type($result)
-  }];
 }
 
-def Tessera_ScatterAddOp : Tessera_ValueOp<"scatter_add", [AllTypesMatch<["input", "result"]>]> {
+def Tessera_ScatterAddOp : Tessera_ValueOp<"scatter_add", "Same", [AllTypesMatch<["input", "result"]>]> {
   let summary = "adds each update to the slice of the input that its index names";
   let description = [{
     This op is the transpose of gather: `updates` has the type that gather returns for these indices. Updates of
@@ -69,31 +64,27 @@ def Tessera_ScatterAddOp : Tessera_ValueOp<"scatter_add", [AllTypesMatch<["input
   }];
   let arguments = (ins Tessera_Tensor:$input, Tessera_Tensor:$indices, Tessera_Tensor:$updates,
       I64Attr:$axis);
-  let assemblyFormat = [{
-    $input `,` $indices `,` $updates attr-dict `:` type($input) `,` type($indices) `,` type($updates)
-  }];
 }
 
 def Tessera_OneHotOp : Tessera_ShapeOp<"one_hot",
     "returns 1 where the position along the new axis equals the index, and 0 elsewhere",
-    (ins Tessera_Tensor:$input, I64Attr:$axis)> {
+    (ins Tessera_Tensor:$input, I64Attr:$axis), "Declared"> {
   let description = [{
     The indices are i64 or i32. The declared result type has one more dim, at `axis`, whose size is the number
     of classes. An index outside the classes gives zeros. This op has no gradient.
   }];
 }
 
-def Tessera_IotaOp : Tessera_ValueOp<"iota"> {
+def Tessera_IotaOp : Tessera_ValueOp<"iota", "Declared"> {
   let summary = "sets each element to its position along the axis";
   let description = [{
     The result has numbers and the declared static type, which must represent every position along the axis
     exactly.
   }];
   let arguments = (ins I64Attr:$axis);
-  let assemblyFormat = "attr-dict `:` type($result)";
 }
 
-def Tessera_CumsumOp : Tessera_ValueOp<"cumsum", [AllTypesMatch<["input", "result"]>]> {
+def Tessera_CumsumOp : Tessera_ValueOp<"cumsum", "Same", [AllTypesMatch<["input", "result"]>]> {
   let summary = "computes the sums of all elements up to each position along the axis";
   let description = [{
     The operand has f64, f32, bf16, f16, i64 or i32. The elements are added one by one along the axis; with
@@ -103,16 +94,14 @@ def Tessera_CumsumOp : Tessera_ValueOp<"cumsum", [AllTypesMatch<["input", "resul
   let arguments = (ins Tessera_Tensor:$input, I64Attr:$axis,
       DefaultValuedAttr<BoolAttr, "false">:$reverse,
       DefaultValuedAttr<BoolAttr, "false">:$exclusive);
-  let assemblyFormat = "$input attr-dict `:` type($input)";
 }
 
 // ---- order ---------------------------------------------------------------------------------
 
-class Tessera_SortingOp<string mnemonic, string what, dag args> : Tessera_Op<mnemonic, [Pure]> {
+class Tessera_SortingOp<string mnemonic, string what, dag args> : Tessera_FormOp<mnemonic, "Inferred", [Pure]> {
   let summary = what;
   let arguments = args;
   let results = (outs Tessera_Tensor:$values, Tessera_Tensor:$indices);
-  let assemblyFormat = "$input attr-dict `:` type($input) `->` type($values) `,` type($indices)";
 }
 
 def Tessera_SortOp : Tessera_SortingOp<"sort",

@@ -4,14 +4,13 @@
 
 // ---- rows: softmax and norms ---------------------------------------------------------------
 
-def Tessera_SoftmaxSafeOp : Tessera_ValueOp<"softmax_safe", [AllTypesMatch<["input", "result"]>]> {
+def Tessera_SoftmaxSafeOp : Tessera_ValueOp<"softmax_safe", "Same", [AllTypesMatch<["input", "result"]>]> {
   let summary = "divides exp(x - max) by its sum along the axis; 0 where all elements are -inf";
   let description = [{
     The operand has floats, and the op works along one axis. The order of the sum is fixed. The largest element
     is subtracted first, so that no exponential overflows: Milakov and Gimelshein 2018, section 2.
   }];
   let arguments = (ins Tessera_Tensor:$input, I64Attr:$axis);
-  let assemblyFormat = "$input attr-dict `:` type($input)";
 }
 
 def Tessera_LogsumexpSafeOp : Tessera_ReduceOp<"logsumexp_safe",
@@ -83,7 +82,7 @@ def Tessera_BatchNormOp : Tessera_ManyOp<"batch_norm",
       DefaultValuedAttr<F64Attr, "1.0e-5">:$eps);
 }
 
-def Tessera_BatchNormTrainOp : Tessera_Op<"batch_norm_train", [Pure]> {
+def Tessera_BatchNormTrainOp : Tessera_FormOp<"batch_norm_train", "Inferred", [Pure]> {
   let summary = "normalizes with the batch's own mean and variance, and returns the next running statistics";
   let description = [{
     The operands are those of batch_norm. The results are the tensor normalized with the batch's mean and biased
@@ -95,16 +94,11 @@ def Tessera_BatchNormTrainOp : Tessera_Op<"batch_norm_train", [Pure]> {
       DefaultValuedAttr<F64Attr, "1.0e-5">:$eps, DefaultValuedAttr<F64Attr, "0.1">:$momentum);
   let results = (outs Tessera_Tensor:$result, Tessera_Tensor:$new_mean,
       Tessera_Tensor:$new_variance);
-  let assemblyFormat = [{
-    $input `,` $scale `,` $bias `,` $mean `,` $variance attr-dict `:` type($input) `,` type($scale)
-    `,` type($bias) `,` type($mean) `,` type($variance) `->` type($result) `,` type($new_mean) `,`
-    type($new_variance)
-  }];
 }
 
 // ---- attention -----------------------------------------------------------------------------
 
-def Tessera_AttentionOp : Tessera_Op<"attention", [Pure]> {
+def Tessera_AttentionOp : Tessera_FormOp<"attention", "Inferred", [Pure]> {
   let summary = "returns softmax_safe(scale * q k^T + mask) v";
   let description = [{
     The operands are q [B, H, S, D], k [B, G, T, D], v [B, G, T, E], and optionally a mask that broadcasts to
@@ -126,10 +120,9 @@ def Tessera_AttentionOp : Tessera_Op<"attention", [Pure]> {
   let arguments = (ins Variadic<Tessera_Tensor>:$inputs, UnitAttr:$causal,
       OptionalAttr<F64Attr>:$scale, OptionalAttr<F64Attr>:$dropout, OptionalAttr<I64Attr>:$stream);
   let results = (outs Variadic<Tessera_Tensor>:$results);
-  let assemblyFormat = "$inputs attr-dict `:` type($inputs) `->` type($results)";
 }
 
-def Tessera_AttentionGradOp : Tessera_Op<"attention_grad", [Pure]> {
+def Tessera_AttentionGradOp : Tessera_FormOp<"attention_grad", "Inferred", [Pure]> {
   let summary = "computes the gradients of q, k and v";
   let description = [{
     The operands are those of attention without the mask, its result, its logsumexp, the gradient of the result,
@@ -139,12 +132,9 @@ def Tessera_AttentionGradOp : Tessera_Op<"attention_grad", [Pure]> {
   let arguments = (ins Variadic<Tessera_Tensor>:$inputs, UnitAttr:$causal,
       OptionalAttr<F64Attr>:$scale, OptionalAttr<F64Attr>:$dropout, OptionalAttr<I64Attr>:$stream);
   let results = (outs Tessera_Tensor:$of_query, Tessera_Tensor:$of_key, Tessera_Tensor:$of_value);
-  let assemblyFormat = [{
-    $inputs attr-dict `:` type($inputs) `->` type($of_query) `,` type($of_key) `,` type($of_value)
-  }];
 }
 
-def Tessera_RotaryOp : Tessera_ValueOp<"rotary", [AllTypesMatch<["input", "result"]>]> {
+def Tessera_RotaryOp : Tessera_ValueOp<"rotary", "Same", [AllTypesMatch<["input", "result"]>]> {
   let summary = "rotates pairs of the last dim by angles that grow with the position along the axis";
   let description = [{
     Pair i of row p is rotated by (offset + p) * base^(-2i / D), where D is the size of the last dim (Su et al.
@@ -154,5 +144,4 @@ def Tessera_RotaryOp : Tessera_ValueOp<"rotary", [AllTypesMatch<["input", "resul
   let arguments = (ins Tessera_Tensor:$input, I64Attr:$axis,
       DefaultValuedAttr<I64Attr, "0">:$offset, DefaultValuedAttr<F64Attr, "1.0e4">:$base,
       UnitAttr:$interleaved, UnitAttr:$inverse);
-  let assemblyFormat = "$input attr-dict `:` type($input)";
 }

@@ -4,7 +4,7 @@
 
 // ---- products, reductions, shapes ---------------------------------------------------------
 
-def Tessera_MatmulOp : Tessera_ValueOp<"matmul"> {
+def Tessera_MatmulOp : Tessera_ValueOp<"matmul", "Inferred"> {
   let summary = "multiplies matrices in the last two dims; the dims before them broadcast";
   let description = [{
     Both operands have floats of the same element type and at least 2 dims: [..., M, K] times [..., K, N] gives
@@ -17,9 +17,6 @@ def Tessera_MatmulOp : Tessera_ValueOp<"matmul"> {
   let arguments = (ins Tessera_Tensor:$lhs, Tessera_Tensor:$rhs,
       DefaultValuedAttr<BoolAttr, "false">:$transpose_a,
       DefaultValuedAttr<BoolAttr, "false">:$transpose_b, UnitAttr:$allow_tf32);
-  let assemblyFormat = [{
-    $lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($result)
-  }];
 }
 
 def Tessera_SumOp : Tessera_ReduceOp<"sum", "computes the sum over the axes, which are removed"> {
@@ -62,7 +59,7 @@ def Tessera_ArgmaxOp : Tessera_ShapeOp<"argmax", "returns the index of the first
   }];
 }
 def Tessera_ReshapeOp : Tessera_ShapeOp<"reshape", "gives the same elements another shape",
-    (ins Tessera_Tensor:$input)> {
+    (ins Tessera_Tensor:$input), "Declared"> {
   let description = [{
     The operand may have any element type. The elements stay in row-major order, and their number stays the
     same. One dim of the result may be dynamic (`?`) if the other dims determine it; dims before it may be
@@ -76,14 +73,14 @@ def Tessera_TransposeOp : Tessera_ShapeOp<"transpose", "permutes the dims: resul
   }];
 }
 def Tessera_BroadcastOp : Tessera_ShapeOp<"broadcast", "broadcasts the operand to the result's shape",
-    (ins Tessera_Tensor:$input)> {
+    (ins Tessera_Tensor:$input), "Declared"> {
   let description = [{
     The operand may have any element type. Missing leading dims, and dims of size 1, are repeated as NumPy's
     broadcast_to repeats them. The gradient is the sum over the repeated dims.
   }];
 }
 
-def Tessera_CrossEntropyOp : Tessera_ValueOp<"cross_entropy"> {
+def Tessera_CrossEntropyOp : Tessera_ValueOp<"cross_entropy", "Inferred"> {
   let summary = "returns logsumexp(logits) - logits[label] for each row";
   let description = [{
     The logits are [R, C] of floats; the labels are [R] of i64 or i32, each in [0, C). The result is [R]. The
@@ -91,20 +88,13 @@ def Tessera_CrossEntropyOp : Tessera_ValueOp<"cross_entropy"> {
     an error that names it.
   }];
   let arguments = (ins Tessera_Tensor:$logits, Tessera_Tensor:$labels);
-  let assemblyFormat = [{
-    $logits `,` $labels attr-dict `:` type($logits) `,` type($labels) `->` type($result)
-  }];
 }
 
-def Tessera_CrossEntropyGradOp : Tessera_ValueOp<"cross_entropy_grad"> {
+def Tessera_CrossEntropyGradOp : Tessera_ValueOp<"cross_entropy_grad", "Inferred"> {
   let summary = "returns (softmax(logits) - onehot(label)) * dloss for each row";
   let description = [{
     The logits are [R, C] of floats, the labels are [R] of i64 or i32, and dlosses is [R]. The result is [R, C].
     Pass tessera-autodiff creates this op as the gradient of tessera.cross_entropy.
   }];
   let arguments = (ins Tessera_Tensor:$logits, Tessera_Tensor:$labels, Tessera_Tensor:$dlosses);
-  let assemblyFormat = [{
-    $logits `,` $labels `,` $dlosses attr-dict `:`
-    type($logits) `,` type($labels) `,` type($dlosses) `->` type($result)
-  }];
 }

@@ -3,21 +3,21 @@
 // RUN: tessera-opt --split-input-file --verify-diagnostics %s
 
 func.func @sgd(%x: tensor<f32>) {
-  tessera.minimize %x {optimizer = #tessera.sgd<lr = 0.1>} : tensor<f32> // expected-error {{expected ','; #tessera.sgd has lr, momentum, weight_decay}}
+  tessera.minimize %x {optimizer = #tessera.sgd<momentum = 0.1>} : tensor<f32> // expected-error {{struct is missing required parameter: lr; #tessera.sgd has lr, [momentum], [weight_decay]}}
   return
 }
 
 // -----
 
 func.func @nesterov(%x: tensor<f32>) {
-  tessera.minimize %x {optimizer = #tessera.nesterov<lr = 0.1, decay = 0.1, momentum = 0.9>} : tensor<f32> // expected-error {{unknown struct parameter name: decay; #tessera.nesterov has lr, momentum, weight_decay}}
+  tessera.minimize %x {optimizer = #tessera.nesterov<lr = 0.1, decay = 0.1, momentum = 0.9>} : tensor<f32> // expected-error {{unknown struct parameter name: decay; #tessera.nesterov has lr, momentum, [weight_decay]}}
   return
 }
 
 // -----
 
 func.func @adamw(%x: tensor<f32>) {
-  tessera.minimize %x {optimizer = #tessera.adamw<lr = 0.1>} : tensor<f32> // expected-error {{expected ','; #tessera.adamw has lr, beta1, beta2, eps, weight_decay}}
+  tessera.minimize %x {optimizer = #tessera.adamw<lr 0.1>} : tensor<f32> // expected-error {{expected '='; #tessera.adamw has lr, [beta1], [beta2], [eps], [weight_decay]}}
   return
 }
 
@@ -39,7 +39,7 @@ func.func @flag(%x: tensor<2x3xf32>) {
 // -----
 
 func.func @unit(%q: tensor<1x2x3x4xf32>) {
-  %0 = tessera.attention %q, %q, %q {causal = true} : tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32> -> tensor<1x2x3x4xf32> // expected-error {{unit attribute; write 'causal' alone, or leave it out}}
+  %0 = tessera.attention %q, %q, %q {causal = true} : tensor<1x2x3x4xf32> // expected-error {{unit attribute; write 'causal' alone, or leave it out}}
   return
 }
 

@@ -22,7 +22,7 @@ func.func private @helper(%w: tensor<3xf32>, %x: tensor<2x3xf32>) -> tensor<f32>
   // CHECK-NEXT:   %loss = call @helper
   // CHECK-NEXT: {{^}}          ^
   // JSON: {"number":"TSR-0305","severity":"error","file":"diagnostics.mlir","line":[[@LINE+1]],"column":10,"text":"tessera.batch_norm_train: no gradient passes through the running mean and variance","notes":[{"severity":"note","file":"diagnostics.mlir","line":[[@LINE+7]],"column":11,"text":"called from here"}]}
-  %0:3 = tessera.batch_norm_train %x, %w, %w, %w, %w {axis = 1} : tensor<2x3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32> -> tensor<2x3xf32>, tensor<3xf32>, tensor<3xf32>
+  %0:3 = tessera.batch_norm_train %x, %w, %w, %w, %w {axis = 1} : (tensor<2x3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<2x3xf32>, tensor<3xf32>, tensor<3xf32>)
   %loss = tessera.sum %0#1 {axes = [0]} : tensor<3xf32> -> tensor<f32>
   return %loss : tensor<f32>
 }

@@ -55,6 +55,6 @@ func.func @generic() {
 
 func.func @cast(%x: tensor<4xf32>) {
   // expected-error@+1 {{[TSR-0104] 'tessera.cast' op result #0 must be ranked tensor of f64, f32, bf16, f16, i64, i32, i8, ui8 or i1 values, but got 'tensor<4xi16>'}}
-  %0 = tessera.cast %x : tensor<4xf32> to tensor<4xi16>
+  %0 = tessera.cast %x : tensor<4xf32> -> tensor<4xi16>
   return
 }

@@ -4,7 +4,7 @@
 
 func.func @f(%a: tensor<4xi1>, %b: tensor<4xi1>) {
   // CHECK: [TSR-0104] tessera.max: element type of lhs is i1, needs one of f64, f32, i64, i32, ui8, bf16, f16, i8
-  %0 = tessera.max %a, %b : tensor<4xi1>, tensor<4xi1> -> tensor<4xi1>
+  %0 = tessera.max %a, %b : tensor<4xi1>
   return
 }
 
@@ -12,7 +12,7 @@ func.func @f(%a: tensor<4xi1>, %b: tensor<4xi1>) {
 
 func.func @f(%a: tensor<4xf32>, %b: tensor<5xf32>) {
   // CHECK: [TSR-0103] tessera.min: shapes do not broadcast: lhs dim 0 is 4 (4xf32), rhs dim 0 is 5 (5xf32); they must be equal, or one of them 1
-  %0 = tessera.min %a, %b : tensor<4xf32>, tensor<5xf32> -> tensor<4xf32>
+  %0 = tessera.min %a, %b : (tensor<4xf32>, tensor<5xf32>) -> tensor<4xf32>
   return
 }
 
@@ -60,7 +60,7 @@ func.func @f(%a: tensor<4xi1>) {
 
 func.func @f(%a: tensor<4x6xf32>) {
   // CHECK: [TSR-0106] tessera.sort: axis 2 is outside [0, 2)
-  %0:2 = tessera.sort %a {axis = 2} : tensor<4x6xf32> -> tensor<4x6xf32>, tensor<4x6xi64>
+  %0:2 = tessera.sort %a {axis = 2} : tensor<4x6xf32> -> (tensor<4x6xf32>, tensor<4x6xi64>)
   return
 }
 
@@ -76,7 +76,7 @@ func.func @f(%a: tensor<4x6xf32>) {
 
 func.func @f(%x: tensor<2x8x9x4xf32>, %g: tensor<2x4x5x6xf32>) {
   // CHECK: [TSR-0122] tessera.conv2d_grad_filter: 6 filters are not a multiple of 4 groups
-  %0 = tessera.conv2d_grad_filter %x, %g {strides = [2, 2], padding = [1, 0, 1, 1], dilation = [1, 1], groups = 4 : i64} : tensor<2x8x9x4xf32>, tensor<2x4x5x6xf32> -> tensor<3x3x1x6xf32>
+  %0 = tessera.conv2d_grad_filter %x, %g {strides = [2, 2], padding = [1, 0, 1, 1], dilation = [1, 1], groups = 4 : i64} : (tensor<2x8x9x4xf32>, tensor<2x4x5x6xf32>) -> tensor<3x3x1x6xf32>
   return
 }
 
@@ -84,7 +84,7 @@ func.func @f(%x: tensor<2x8x9x4xf32>, %g: tensor<2x4x5x6xf32>) {
 
 func.func @f(%x: tensor<2x8x9x4xf32>, %p: tensor<2x4x5x4xf32>) {
   // CHECK: [TSR-0118] tessera.max_pool2d_grad: the result's gradient is 2x4x5x4xf32, must be 2x4x4x4xf32
-  %0 = tessera.max_pool2d_grad %x, %p {window = [2, 2], strides = [2, 2], padding = [0, 0, 0, 0]} : tensor<2x8x9x4xf32>, tensor<2x4x5x4xf32>
+  %0 = tessera.max_pool2d_grad %x, %p {window = [2, 2], strides = [2, 2], padding = [0, 0, 0, 0]} : (tensor<2x8x9x4xf32>, tensor<2x4x5x4xf32>)
   return
 }
 
@@ -116,7 +116,7 @@ func.func @f(%x: tensor<4x6xi32>) {
 
 func.func @f(%x: tensor<4x6xf32>, %s: tensor<4xf32>) {
   // CHECK: [TSR-0137] tessera.rmsnorm_safe: scale (4xf32) does not broadcast to 4x6xf32
-  %0 = tessera.rmsnorm_safe %x, %s {axes = [1]} : tensor<4x6xf32>, tensor<4xf32> -> tensor<4x6xf32>
+  %0 = tessera.rmsnorm_safe %x, %s {axes = [1]} : (tensor<4x6xf32>, tensor<4xf32>) -> tensor<4x6xf32>
   return
 }
 
@@ -124,7 +124,7 @@ func.func @f(%x: tensor<4x6xf32>, %s: tensor<4xf32>) {
 
 func.func @f(%x: tensor<4x6xf32>, %s: tensor<6xf32>, %c: tensor<4xf32>) {
   // CHECK: [TSR-0118] tessera.batch_norm_train: mean is 4xf32, must be 6xf32
-  %0:3 = tessera.batch_norm_train %x, %s, %s, %c, %c {axis = 1} : tensor<4x6xf32>, tensor<6xf32>, tensor<6xf32>, tensor<4xf32>, tensor<4xf32> -> tensor<4x6xf32>, tensor<4xf32>, tensor<4xf32>
+  %0:3 = tessera.batch_norm_train %x, %s, %s, %c, %c {axis = 1} : (tensor<4x6xf32>, tensor<6xf32>, tensor<6xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<4x6xf32>, tensor<4xf32>, tensor<4xf32>)
   return
 }
 
@@ -132,7 +132,7 @@ func.func @f(%x: tensor<4x6xf32>, %s: tensor<6xf32>, %c: tensor<4xf32>) {
 
 func.func @f(%f: tensor<3x3x2x6xf32>, %g: tensor<2x4x5x8xf32>) {
   // CHECK: [TSR-0118] tessera.conv2d_grad_input: the result's gradient is 2x4x5x8xf32, must be 2x4x5x6xf32
-  %0 = tessera.conv2d_grad_input %f, %g {strides = [2, 2], padding = [1, 0, 1, 1], dilation = [1, 1], groups = 2 : i64} : tensor<3x3x2x6xf32>, tensor<2x4x5x8xf32> -> tensor<2x8x9x4xf32>
+  %0 = tessera.conv2d_grad_input %f, %g {strides = [2, 2], padding = [1, 0, 1, 1], dilation = [1, 1], groups = 2 : i64} : (tensor<3x3x2x6xf32>, tensor<2x4x5x8xf32>) -> tensor<2x8x9x4xf32>
   return
 }
 
@@ -180,7 +180,7 @@ func.func @f() {
 
 func.func @f(%a: tensor<4x3xf32>, %b: tensor<5x1xf32>) {
   // CHECK: [TSR-0103] tessera.mul_add: shapes do not broadcast: x dim 0 is 4 (4x3xf32), y dim 0 is 5 (5x1xf32); they must be equal, or one of them 1
-  %0 = tessera.mul_add %a, %b, %b : tensor<4x3xf32>, tensor<5x1xf32>, tensor<5x1xf32> -> tensor<4x3xf32>
+  %0 = tessera.mul_add %a, %b, %b : (tensor<4x3xf32>, tensor<5x1xf32>, tensor<5x1xf32>) -> tensor<4x3xf32>
   return
 }
 
@@ -188,7 +188,7 @@ func.func @f(%a: tensor<4x3xf32>, %b: tensor<5x1xf32>) {
 
 func.func @f(%a: tensor<4x1xf32>, %b: tensor<4x3xf32>) {
   // CHECK: tessera.mul_add: x
-  %0 = tessera.mul_add %a, %b, %b : tensor<4x1xf32>, tensor<4x3xf32>, tensor<4x3xf32> -> tensor<4x3xf32>
+  %0 = tessera.mul_add %a, %b, %b : (tensor<4x1xf32>, tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
   return
 }
 
@@ -196,7 +196,7 @@ func.func @f(%a: tensor<4x1xf32>, %b: tensor<4x3xf32>) {
 
 func.func @f(%a: tensor<4x3xf32>, %m: tensor<4x1xf32>) {
   // CHECK: [TSR-0141] tessera.repair: attribute "of" is 'median'; expected mean, average, size, deviation, variance, offset, incoming_mean, incoming_product, incoming_size or incoming_scale
-  %0 = tessera.repair %a, %m {axes = [1], of = "median"} : tensor<4x3xf32>, tensor<4x1xf32> -> tensor<4x1xf32>
+  %0 = tessera.repair %a, %m {axes = [1], of = "median"} : (tensor<4x3xf32>, tensor<4x1xf32>) -> tensor<4x1xf32>
   return
 }
 
@@ -204,7 +204,7 @@ func.func @f(%a: tensor<4x3xf32>, %m: tensor<4x1xf32>) {
 
 func.func @f(%a: tensor<4x3xf32>, %m: tensor<1x3xf32>) {
   // CHECK: tessera.repair: the plain result
-  %0 = tessera.repair %a, %m {axes = [0], of = "average"} : tensor<4x3xf32>, tensor<1x3xf32> -> tensor<1x3xf32>
+  %0 = tessera.repair %a, %m {axes = [0], of = "average"} : (tensor<4x3xf32>, tensor<1x3xf32>) -> tensor<1x3xf32>
   return
 }
 
@@ -212,7 +212,7 @@ func.func @f(%a: tensor<4x3xf32>, %m: tensor<1x3xf32>) {
 
 func.func @f(%a: tensor<4x3xf32>, %m: tensor<4x1xf32>) {
   // CHECK: tessera.repair: has 2 operands
-  %0 = tessera.repair %a, %m {axes = [1], of = "offset"} : tensor<4x3xf32>, tensor<4x1xf32> -> tensor<4x1xf32>
+  %0 = tessera.repair %a, %m {axes = [1], of = "offset"} : (tensor<4x3xf32>, tensor<4x1xf32>) -> tensor<4x1xf32>
   return
 }
 
@@ -220,7 +220,7 @@ func.func @f(%a: tensor<4x3xf32>, %m: tensor<4x1xf32>) {
 
 func.func @f(%a: tensor<4x3xf32>, %m: tensor<4x3xf32>) {
   // CHECK: tessera.repair: the plain result
-  %0 = tessera.repair %a, %m {axes = [1], of = "size"} : tensor<4x3xf32>, tensor<4x3xf32> -> tensor<4x1xf32>
+  %0 = tessera.repair %a, %m {axes = [1], of = "size"} : tensor<4x3xf32> -> tensor<4x1xf32>
   return
 }
 
@@ -228,7 +228,7 @@ func.func @f(%a: tensor<4x3xf32>, %m: tensor<4x3xf32>) {
 
 func.func @f(%a: tensor<4x3xf32>, %m: tensor<4x1xf32>) {
   // CHECK: [TSR-0138] tessera.repair: eps is -1, needs eps >= 0
-  %0 = tessera.repair %a, %m {axes = [1], of = "size", eps = -1.0} : tensor<4x3xf32>, tensor<4x1xf32> -> tensor<4x1xf32>
+  %0 = tessera.repair %a, %m {axes = [1], of = "size", eps = -1.0} : (tensor<4x3xf32>, tensor<4x1xf32>) -> tensor<4x1xf32>
   return
 }
 
@@ -236,7 +236,7 @@ func.func @f(%a: tensor<4x3xf32>, %m: tensor<4x1xf32>) {
 
 func.func @f(%a: tensor<4x3xf32>, %m: tensor<4x1xf32>) {
   // CHECK: [TSR-0117] tessera.repair: has 4 operands, needs 5 to 5
-  %0 = tessera.repair %a, %a, %m, %m {axes = [1], of = "incoming_mean"} : tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x1xf32>, tensor<4x1xf32> -> tensor<4x1xf32>
+  %0 = tessera.repair %a, %a, %m, %m {axes = [1], of = "incoming_mean"} : (tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x1xf32>, tensor<4x1xf32>) -> tensor<4x1xf32>
   return
 }
 
@@ -244,7 +244,7 @@ func.func @f(%a: tensor<4x3xf32>, %m: tensor<4x1xf32>) {
 
 func.func @f(%a: tensor<4x3xf32>, %m: tensor<4x1xf32>) {
   // CHECK: tessera.repair: the normalized row
-  %0 = tessera.repair %a, %m, %m, %m {axes = [1], of = "incoming_scale"} : tensor<4x3xf32>, tensor<4x1xf32>, tensor<4x1xf32>, tensor<4x1xf32> -> tensor<4x1xf32>
+  %0 = tessera.repair %a, %m, %m, %m {axes = [1], of = "incoming_scale"} : (tensor<4x3xf32>, tensor<4x1xf32>, tensor<4x1xf32>, tensor<4x1xf32>) -> tensor<4x1xf32>
   return
 }
 
@@ -252,6 +252,6 @@ func.func @f(%a: tensor<4x3xf32>, %m: tensor<4x1xf32>) {
 
 func.func @f(%a: tensor<4x3xf32>, %m: tensor<4x1xf32>) {
   // CHECK: tessera.repair: the reciprocal size
-  %0 = tessera.repair %a, %a, %m, %a {axes = [1], of = "incoming_size"} : tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x1xf32>, tensor<4x3xf32> -> tensor<4x1xf32>
+  %0 = tessera.repair %a, %a, %m, %a {axes = [1], of = "incoming_size"} : (tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x1xf32>, tensor<4x3xf32>) -> tensor<4x1xf32>
   return
 }

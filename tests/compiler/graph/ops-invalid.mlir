@@ -4,9 +4,9 @@
 
 func.func @f(%a: tensor<8x64xf32>, %b: tensor<63x10xf32>) {
   // CHECK: ops-invalid.mlir:[[@LINE+3]]:8: error: [TSR-0102] tessera.matmul: contracted dimensions differ: lhs dim 1 is 64, rhs dim 0 is 63
-  // CHECK-NEXT: {{^}}  %0 = tessera.matmul %a, %b : tensor<8x64xf32>, tensor<63x10xf32> -> tensor<8x10xf32>
+  // CHECK-NEXT: {{^}}  %0 = tessera.matmul %a, %b : (tensor<8x64xf32>, tensor<63x10xf32>) -> tensor<8x10xf32>
   // CHECK-NEXT: {{^}}       ^
-  %0 = tessera.matmul %a, %b : tensor<8x64xf32>, tensor<63x10xf32> -> tensor<8x10xf32>
+  %0 = tessera.matmul %a, %b : (tensor<8x64xf32>, tensor<63x10xf32>) -> tensor<8x10xf32>
   return
 }
 
@@ -14,7 +14,7 @@ func.func @f(%a: tensor<8x64xf32>, %b: tensor<63x10xf32>) {
 
 func.func @f(%a: tensor<8x64xf32>, %b: tensor<8x10xf32>) {
   // CHECK: [TSR-0102] tessera.matmul: contracted dimensions differ: lhs dim 0 is 8, rhs dim 1 is 10
-  %0 = tessera.matmul %a, %b {transpose_a = true, transpose_b = true} : tensor<8x64xf32>, tensor<8x10xf32> -> tensor<64x8xf32>
+  %0 = tessera.matmul %a, %b {transpose_a = true, transpose_b = true} : (tensor<8x64xf32>, tensor<8x10xf32>) -> tensor<64x8xf32>
   return
 }
 
@@ -22,7 +22,7 @@ func.func @f(%a: tensor<8x64xf32>, %b: tensor<8x10xf32>) {
 
 func.func @f(%a: tensor<8x64xf32>, %b: tensor<64x10xf32>) {
   // CHECK: [TSR-0105] tessera.matmul: result dim 1 is 11 in 'tensor<8x11xf32>', must be 10; did you mean 'tensor<8x10xf32>'?
-  %0 = tessera.matmul %a, %b : tensor<8x64xf32>, tensor<64x10xf32> -> tensor<8x11xf32>
+  %0 = tessera.matmul %a, %b : (tensor<8x64xf32>, tensor<64x10xf32>) -> tensor<8x11xf32>
   return
 }
 
@@ -30,7 +30,7 @@ func.func @f(%a: tensor<8x64xf32>, %b: tensor<64x10xf32>) {
 
 func.func @f(%a: tensor<8xf32>, %b: tensor<8x10xf32>) {
   // CHECK: [TSR-0101] tessera.matmul: lhs has 1 dims (8xf32), needs at least 2
-  %0 = tessera.matmul %a, %b : tensor<8xf32>, tensor<8x10xf32> -> tensor<10xf32>
+  %0 = tessera.matmul %a, %b : (tensor<8xf32>, tensor<8x10xf32>) -> tensor<10xf32>
   return
 }
 
@@ -38,7 +38,7 @@ func.func @f(%a: tensor<8xf32>, %b: tensor<8x10xf32>) {
 
 func.func @f(%a: tensor<2x2xi32>) {
   // CHECK: [TSR-0104] tessera.matmul: element type of lhs is i32, needs one of f64, f32, bf16, f16
-  %0 = tessera.matmul %a, %a : tensor<2x2xi32>, tensor<2x2xi32> -> tensor<2x2xi32>
+  %0 = tessera.matmul %a, %a : tensor<2x2xi32> -> tensor<2x2xi32>
   return
 }
 
@@ -46,7 +46,7 @@ func.func @f(%a: tensor<2x2xi32>) {
 
 func.func @f(%a: tensor<2x2xf32>, %b: tensor<2x2xf64>) {
   // CHECK: [TSR-0111] tessera.matmul: element types differ: lhs is f32, rhs is f64
-  %0 = tessera.matmul %a, %b : tensor<2x2xf32>, tensor<2x2xf64> -> tensor<2x2xf32>
+  %0 = tessera.matmul %a, %b : (tensor<2x2xf32>, tensor<2x2xf64>) -> tensor<2x2xf32>
   return
 }
 
@@ -54,7 +54,7 @@ func.func @f(%a: tensor<2x2xf32>, %b: tensor<2x2xf64>) {
 
 func.func @f(%a: tensor<64x128xf32>, %b: tensor<64xf32>) {
   // CHECK: [TSR-0103] tessera.add: shapes do not broadcast: lhs dim 1 is 128 (64x128xf32), rhs dim 0 is 64 (64xf32); they must be equal, or one of them 1
-  %0 = tessera.add %a, %b : tensor<64x128xf32>, tensor<64xf32> -> tensor<64x128xf32>
+  %0 = tessera.add %a, %b : (tensor<64x128xf32>, tensor<64xf32>) -> tensor<64x128xf32>
   return
 }
 
@@ -62,7 +62,7 @@ func.func @f(%a: tensor<64x128xf32>, %b: tensor<64xf32>) {
 
 func.func @f(%a: tensor<2xf32>, %b: tensor<2xi64>) {
   // CHECK: [TSR-0111] tessera.mul: element types differ: lhs is f32, rhs is i64
-  %0 = tessera.mul %a, %b : tensor<2xf32>, tensor<2xi64> -> tensor<2xf32>
+  %0 = tessera.mul %a, %b : (tensor<2xf32>, tensor<2xi64>) -> tensor<2xf32>
   return
 }
 
@@ -70,7 +70,7 @@ func.func @f(%a: tensor<2xf32>, %b: tensor<2xi64>) {
 
 func.func @f(%a: tensor<2xi1>) {
   // CHECK: [TSR-0104] tessera.add: element type of lhs is i1, needs one of f64, f32, i64, i32
-  %0 = tessera.add %a, %a : tensor<2xi1>, tensor<2xi1> -> tensor<2xi1>
+  %0 = tessera.add %a, %a : tensor<2xi1>
   return
 }
 
@@ -78,7 +78,7 @@ func.func @f(%a: tensor<2xi1>) {
 
 func.func @f(%a: tensor<2xf32>) {
   // CHECK: [TSR-0113] tessera.sub: result has 2 dims in 'tensor<1x2xf32>', must have 1; did you mean 'tensor<2xf32>'?
-  %0 = tessera.sub %a, %a : tensor<2xf32>, tensor<2xf32> -> tensor<1x2xf32>
+  %0 = tessera.sub %a, %a : tensor<2xf32> -> tensor<1x2xf32>
   return
 }
 
@@ -86,7 +86,7 @@ func.func @f(%a: tensor<2xf32>) {
 
 func.func @f(%a: tensor<2xf32>) {
   // CHECK: [TSR-0112] tessera.div: element type of the result is f64 in 'tensor<{{.*}}>', must be f32; did you mean
-  %0 = tessera.div %a, %a : tensor<2xf32>, tensor<2xf32> -> tensor<2xf64>
+  %0 = tessera.div %a, %a : tensor<2xf32> -> tensor<2xf64>
   return
 }
 
@@ -94,7 +94,7 @@ func.func @f(%a: tensor<2xf32>) {
 
 func.func @f(%a: tensor<2xf32>) {
   // CHECK: [TSR-0104] tessera.ipow: element type of exponent is f32, needs i64
-  %0 = tessera.ipow %a, %a : tensor<2xf32>, tensor<2xf32> -> tensor<2xf32>
+  %0 = tessera.ipow %a, %a : tensor<2xf32> -> tensor<2xf32>
   return
 }
 
@@ -126,7 +126,7 @@ func.func @f(%a: tensor<2xf32>) {
 
 func.func @f(%a: tensor<2xf32>, %b: tensor<3xf32>) {
   // CHECK: [TSR-0103] tessera.compare: shapes do not broadcast: lhs dim 0 is 2 (2xf32), rhs dim 0 is 3 (3xf32)
-  %0 = tessera.compare lt %a, %b : tensor<2xf32>, tensor<3xf32> -> tensor<3xi1>
+  %0 = tessera.compare lt %a, %b : (tensor<2xf32>, tensor<3xf32>) -> tensor<3xi1>
   return
 }
 
@@ -134,15 +134,15 @@ func.func @f(%a: tensor<2xf32>, %b: tensor<3xf32>) {
 
 func.func @f(%a: tensor<2xf32>) {
   // CHECK: [TSR-0112] tessera.compare: element type of the result is f32 in 'tensor<{{.*}}>', must be i1; did you mean
-  %0 = tessera.compare lt %a, %a : tensor<2xf32>, tensor<2xf32> -> tensor<2xf32>
+  %0 = tessera.compare lt %a, %a : tensor<2xf32> -> tensor<2xf32>
   return
 }
 
 // -----
 
 func.func @f(%a: tensor<2xf32>) {
-  // CHECK: [TSR-0001] custom op 'tessera.compare' expected {{.*}} [eq, ne, lt, le, gt, ge]
-  %0 = tessera.compare like %a, %a : tensor<2xf32>, tensor<2xf32> -> tensor<2xi1>
+  // CHECK: [TSR-0001] custom op 'tessera.compare' has no comparison 'like'; expected eq, ne, lt, le, gt or ge
+  %0 = tessera.compare like %a, %a : tensor<2xf32> -> tensor<2xi1>
   return
 }
 
@@ -150,7 +150,7 @@ func.func @f(%a: tensor<2xf32>) {
 
 func.func @f(%c: tensor<2xf32>) {
   // CHECK: [TSR-0104] tessera.where: element type of condition is f32, needs i1
-  %0 = tessera.where %c, %c, %c : tensor<2xf32>, tensor<2xf32>, tensor<2xf32> -> tensor<2xf32>
+  %0 = tessera.where %c, %c, %c : tensor<2xf32>
   return
 }
 
@@ -158,7 +158,7 @@ func.func @f(%c: tensor<2xf32>) {
 
 func.func @f(%c: tensor<2xi1>, %a: tensor<4x2xf32>, %b: tensor<3x2xf32>) {
   // CHECK: [TSR-0103] tessera.where: shapes do not broadcast: the earlier operands' dim 0 is 4 (4x2xi1), on_false dim 0 is 3 (3x2xf32)
-  %0 = tessera.where %c, %a, %b : tensor<2xi1>, tensor<4x2xf32>, tensor<3x2xf32> -> tensor<4x2xf32>
+  %0 = tessera.where %c, %a, %b : (tensor<2xi1>, tensor<4x2xf32>, tensor<3x2xf32>) -> tensor<4x2xf32>
   return
 }
 
@@ -166,7 +166,7 @@ func.func @f(%c: tensor<2xi1>, %a: tensor<4x2xf32>, %b: tensor<3x2xf32>) {
 
 func.func @f(%a: tensor<2xf32>) {
   // CHECK: [TSR-0105] tessera.cast: result dim 0 is 3 in 'tensor<3xi64>', must be 2; did you mean 'tensor<2xi64>'?
-  %0 = tessera.cast %a : tensor<2xf32> to tensor<3xi64>
+  %0 = tessera.cast %a : tensor<2xf32> -> tensor<3xi64>
   return
 }
 
@@ -270,7 +270,7 @@ func.func @f(%a: tensor<2x3xf32>) {
 
 func.func @f(%a: tensor<2x3xf32>, %l: tensor<3xi64>) {
   // CHECK: [TSR-0102] tessera.cross_entropy: numbers of rows differ: logits dim 0 is 2, labels dim 0 is 3
-  %0 = tessera.cross_entropy %a, %l : tensor<2x3xf32>, tensor<3xi64> -> tensor<2xf32>
+  %0 = tessera.cross_entropy %a, %l : (tensor<2x3xf32>, tensor<3xi64>) -> tensor<2xf32>
   return
 }
 
@@ -278,7 +278,7 @@ func.func @f(%a: tensor<2x3xf32>, %l: tensor<3xi64>) {
 
 func.func @f(%a: tensor<2x3xf32>, %l: tensor<2xui8>) {
   // CHECK: [TSR-0104] tessera.cross_entropy: element type of labels is ui8, needs one of i64, i32
-  %0 = tessera.cross_entropy %a, %l : tensor<2x3xf32>, tensor<2xui8> -> tensor<2xf32>
+  %0 = tessera.cross_entropy %a, %l : (tensor<2x3xf32>, tensor<2xui8>) -> tensor<2xf32>
   return
 }
 
@@ -286,7 +286,7 @@ func.func @f(%a: tensor<2x3xf32>, %l: tensor<2xui8>) {
 
 func.func @f(%a: tensor<2x3xf32>, %l: tensor<2xi64>, %d: tensor<4xf32>) {
   // CHECK: [TSR-0102] tessera.cross_entropy_grad: numbers of rows differ: logits dim 0 is 2, dlosses dim 0 is 4
-  %0 = tessera.cross_entropy_grad %a, %l, %d : tensor<2x3xf32>, tensor<2xi64>, tensor<4xf32> -> tensor<2x3xf32>
+  %0 = tessera.cross_entropy_grad %a, %l, %d : (tensor<2x3xf32>, tensor<2xi64>, tensor<4xf32>) -> tensor<2x3xf32>
   return
 }
 
@@ -381,8 +381,8 @@ func.func @f(%a: tensor<f32>) {
 // -----
 
 func.func @f(%a: tensor<f32>) {
-  // CHECK: [[@LINE+1]]:99: error: [TSR-0001] expected ','
-  tessera.minimize %a {optimizer = #tessera.adamw<lr = 0.1, beta1 = 0.9, beta2 = 0.5, eps = 1.0e-8>} : tensor<f32>
+  // CHECK: [[@LINE+1]]:90: error: [TSR-0001] expected '='
+  tessera.minimize %a {optimizer = #tessera.adamw<lr = 0.1, beta1 = 0.9, beta2 = 0.5, eps : 1.0e-8>} : tensor<f32>
   return
 }
 
@@ -390,7 +390,7 @@ func.func @f(%a: tensor<f32>) {
 
 func.func @f(%a: tensor<2xf32>, %t: tensor<1xi64>) {
   // CHECK: [TSR-0143] tessera.adamw: the step is 1xi64, needs a scalar i64
-  %0:3 = tessera.adamw %a, %a, %a, %a, %t {optimizer = #tessera.adamw<lr = 0.1, beta1 = 0.9, beta2 = 0.5, eps = 1.0e-8, weight_decay = 0.0>} : tensor<2xf32>, tensor<1xi64>
+  %0:3 = tessera.adamw %a, %a, %a, %a, %t {optimizer = #tessera.adamw<lr = 0.1, beta1 = 0.9, beta2 = 0.5, eps = 1.0e-8, weight_decay = 0.0>} : (tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<1xi64>)
   return
 }
 
@@ -446,7 +446,7 @@ func.func @f(%a: tensor<f32>) {
 
 func.func @f(%a: tensor<2xf32>) {
   // CHECK: [TSR-0143] tessera.sgd: the scale is 2xf32, needs a scalar
-  %0:2 = tessera.sgd %a, %a, %a, %a {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.9, weight_decay = 0.0>} : tensor<2xf32>, tensor<2xf32>
+  %0:2 = tessera.sgd %a, %a, %a, %a {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.9, weight_decay = 0.0>} : tensor<2xf32>
   return
 }
 
@@ -454,7 +454,7 @@ func.func @f(%a: tensor<2xf32>) {
 
 func.func @f(%a: tensor<2xf32>, %s: tensor<f64>) {
   // CHECK: [TSR-0111] tessera.sgd: element types differ: the parameter is f32, the scale is f64
-  %0:2 = tessera.sgd %a, %a, %a, %s {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.9, weight_decay = 0.0>} : tensor<2xf32>, tensor<f64>
+  %0:2 = tessera.sgd %a, %a, %a, %s {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.9, weight_decay = 0.0>} : (tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<f64>)
   return
 }
 
@@ -510,7 +510,7 @@ func.func @f(%a: tensor<2xf32>) {
 
 func.func @f(%a: tensor<3xi64>) {
   // CHECK: [TSR-0104] tessera.pow: element type of lhs is i64, needs one of f64, f32, bf16, f16
-  %0 = tessera.pow %a, %a : tensor<3xi64>, tensor<3xi64> -> tensor<3xi64>
+  %0 = tessera.pow %a, %a : tensor<3xi64>
   return
 }
 
@@ -518,7 +518,7 @@ func.func @f(%a: tensor<3xi64>) {
 
 func.func @f(%a: tensor<3xf32>, %b: tensor<3xf64>) {
   // CHECK: [TSR-0111] tessera.pow: element types differ: lhs is f32, rhs is f64
-  %0 = tessera.pow %a, %b : tensor<3xf32>, tensor<3xf64> -> tensor<3xf32>
+  %0 = tessera.pow %a, %b : (tensor<3xf32>, tensor<3xf64>) -> tensor<3xf32>
   return
 }
 
@@ -678,7 +678,7 @@ func.func @f(%a: tensor<3xf32>) {
 
 func.func @f(%a: tensor<3xi32>) {
   // CHECK: [TSR-0104] tessera.and: element type of lhs is i32, needs i1
-  %0 = tessera.and %a, %a : tensor<3xi32>, tensor<3xi32> -> tensor<3xi32>
+  %0 = tessera.and %a, %a : tensor<3xi32>
   return
 }
 
@@ -686,7 +686,7 @@ func.func @f(%a: tensor<3xi32>) {
 
 func.func @f(%a: tensor<3xi32>) {
   // CHECK: [TSR-0104] tessera.or: element type of lhs is i32, needs i1
-  %0 = tessera.or %a, %a : tensor<3xi32>, tensor<3xi32> -> tensor<3xi32>
+  %0 = tessera.or %a, %a : tensor<3xi32>
   return
 }
 
@@ -694,7 +694,7 @@ func.func @f(%a: tensor<3xi32>) {
 
 func.func @f(%a: tensor<3xi32>) {
   // CHECK: [TSR-0104] tessera.xor: element type of lhs is i32, needs i1
-  %0 = tessera.xor %a, %a : tensor<3xi32>, tensor<3xi32> -> tensor<3xi32>
+  %0 = tessera.xor %a, %a : tensor<3xi32>
   return
 }
 
@@ -702,7 +702,7 @@ func.func @f(%a: tensor<3xi32>) {
 
 func.func @f(%a: tensor<3xi1>, %b: tensor<3xi32>) {
   // CHECK: [TSR-0111] tessera.and: element types differ: lhs is i1, rhs is i32
-  %0 = tessera.and %a, %b : tensor<3xi1>, tensor<3xi32> -> tensor<3xi1>
+  %0 = tessera.and %a, %b : (tensor<3xi1>, tensor<3xi32>) -> tensor<3xi1>
   return
 }
 
@@ -710,7 +710,7 @@ func.func @f(%a: tensor<3xi1>, %b: tensor<3xi32>) {
 
 func.func @f(%a: tensor<3xi1>, %b: tensor<2xi1>) {
   // CHECK: [TSR-0103] tessera.or: shapes do not broadcast
-  %0 = tessera.or %a, %b : tensor<3xi1>, tensor<2xi1> -> tensor<3xi1>
+  %0 = tessera.or %a, %b : (tensor<3xi1>, tensor<2xi1>) -> tensor<3xi1>
   return
 }
 
@@ -793,7 +793,7 @@ func.func @f(%a: tensor<4x6xf32>) {
 
 func.func @f(%a: tensor<4x6xf32>, %b: tensor<3x6xf32>) {
   // CHECK: [TSR-0126] tessera.concat: operand 1 is 3x6xf32, operand 0 is 4x6xf32; only dim 1 may differ
-  %0 = tessera.concat %a, %b {axis = 1} : tensor<4x6xf32>, tensor<3x6xf32> -> tensor<4x12xf32>
+  %0 = tessera.concat %a, %b {axis = 1} : (tensor<4x6xf32>, tensor<3x6xf32>) -> tensor<4x12xf32>
   return
 }
 
@@ -801,7 +801,7 @@ func.func @f(%a: tensor<4x6xf32>, %b: tensor<3x6xf32>) {
 
 func.func @f(%a: tensor<4x6xf32>) {
   // CHECK: [TSR-0127] tessera.split: the parts have 5 elements along axis 1, the operand is 4x6xf32
-  %0:2 = tessera.split %a {axis = 1} : tensor<4x6xf32> -> tensor<4x2xf32>, tensor<4x3xf32>
+  %0:2 = tessera.split %a {axis = 1} : tensor<4x6xf32> -> (tensor<4x2xf32>, tensor<4x3xf32>)
   return
 }
 
@@ -809,7 +809,7 @@ func.func @f(%a: tensor<4x6xf32>) {
 
 func.func @f(%a: tensor<4x6xf32>, %i: tensor<2xf32>) {
   // CHECK: [TSR-0104] tessera.gather: element type of indices is f32, needs one of i64, i32
-  %0 = tessera.gather %a, %i {axis = 0} : tensor<4x6xf32>, tensor<2xf32> -> tensor<2x6xf32>
+  %0 = tessera.gather %a, %i {axis = 0} : (tensor<4x6xf32>, tensor<2xf32>) -> tensor<2x6xf32>
   return
 }
 
@@ -817,7 +817,7 @@ func.func @f(%a: tensor<4x6xf32>, %i: tensor<2xf32>) {
 
 func.func @f(%a: tensor<4x6xf32>, %i: tensor<2xi64>, %u: tensor<2x5xf32>) {
   // CHECK: [TSR-0118] tessera.scatter_add: updates is 2x5xf32, must be 2x6xf32
-  %0 = tessera.scatter_add %a, %i, %u {axis = 0} : tensor<4x6xf32>, tensor<2xi64>, tensor<2x5xf32>
+  %0 = tessera.scatter_add %a, %i, %u {axis = 0} : (tensor<4x6xf32>, tensor<2xi64>, tensor<2x5xf32>)
   return
 }
 
@@ -833,7 +833,7 @@ func.func @f(%a: tensor<4x6xf32>) {
 
 func.func @f(%a: tensor<4x6xf32>) {
   // CHECK: [TSR-0134] tessera.top_k: k is 7, needs 0 to 6, the dim it picks from
-  %0:2 = tessera.top_k %a {axis = 1, k = 7} : tensor<4x6xf32> -> tensor<4x7xf32>, tensor<4x7xi64>
+  %0:2 = tessera.top_k %a {axis = 1, k = 7} : tensor<4x6xf32> -> (tensor<4x7xf32>, tensor<4x7xi64>)
   return
 }
 
@@ -841,7 +841,7 @@ func.func @f(%a: tensor<4x6xf32>) {
 
 func.func @f(%a: tensor<4x6xf32>, %s: tensor<5xf32>) {
   // CHECK: [TSR-0137] tessera.layernorm_safe: scale (5xf32) does not broadcast to 4x6xf32
-  %0 = tessera.layernorm_safe %a, %s {axes = [1]} : tensor<4x6xf32>, tensor<5xf32> -> tensor<4x6xf32>
+  %0 = tessera.layernorm_safe %a, %s {axes = [1]} : (tensor<4x6xf32>, tensor<5xf32>) -> tensor<4x6xf32>
   return
 }
 
@@ -849,7 +849,7 @@ func.func @f(%a: tensor<4x6xf32>, %s: tensor<5xf32>) {
 
 func.func @f(%a: tensor<4x6xf32>, %s: tensor<6xf32>, %m: tensor<4xf32>) {
   // CHECK: [TSR-0118] tessera.batch_norm: mean is 4xf32, must be 6xf32
-  %0 = tessera.batch_norm %a, %s, %s, %m, %s {axis = 1} : tensor<4x6xf32>, tensor<6xf32>, tensor<6xf32>, tensor<4xf32>, tensor<6xf32> -> tensor<4x6xf32>
+  %0 = tessera.batch_norm %a, %s, %s, %m, %s {axis = 1} : (tensor<4x6xf32>, tensor<6xf32>, tensor<6xf32>, tensor<4xf32>, tensor<6xf32>) -> tensor<4x6xf32>
   return
 }
 
@@ -857,7 +857,7 @@ func.func @f(%a: tensor<4x6xf32>, %s: tensor<6xf32>, %m: tensor<4xf32>) {
 
 func.func @f(%q: tensor<2x3x5x8xf32>, %k: tensor<2x2x7x8xf32>) {
   // CHECK: [TSR-0122] tessera.attention: 3 query heads are not a multiple of 2 key heads
-  %0 = tessera.attention %q, %k, %k : tensor<2x3x5x8xf32>, tensor<2x2x7x8xf32>, tensor<2x2x7x8xf32> -> tensor<2x3x5x8xf32>
+  %0 = tessera.attention %q, %k, %k : (tensor<2x3x5x8xf32>, tensor<2x2x7x8xf32>, tensor<2x2x7x8xf32>) -> tensor<2x3x5x8xf32>
   return
 }
 
@@ -865,7 +865,7 @@ func.func @f(%q: tensor<2x3x5x8xf32>, %k: tensor<2x2x7x8xf32>) {
 
 func.func @f(%q: tensor<2x2x5x8xf32>, %k: tensor<2x2x7x8xf32>, %m: tensor<7x5xi1>) {
   // CHECK: [TSR-0136] tessera.attention: the mask (7x5xi1) does not broadcast to 2x2x5x7xf32
-  %0 = tessera.attention %q, %k, %k, %m : tensor<2x2x5x8xf32>, tensor<2x2x7x8xf32>, tensor<2x2x7x8xf32>, tensor<7x5xi1> -> tensor<2x2x5x8xf32>
+  %0 = tessera.attention %q, %k, %k, %m : (tensor<2x2x5x8xf32>, tensor<2x2x7x8xf32>, tensor<2x2x7x8xf32>, tensor<7x5xi1>) -> tensor<2x2x5x8xf32>
   return
 }
 
@@ -873,7 +873,7 @@ func.func @f(%q: tensor<2x2x5x8xf32>, %k: tensor<2x2x7x8xf32>, %m: tensor<7x5xi1
 
 func.func @f(%q: tensor<2x2x5x8xf32>, %e: tensor<3xi64>, %s: tensor<i64>) {
   // CHECK: [TSR-0129] tessera.attention: dropout is 1, needs 0 <= dropout < 1
-  %0 = tessera.attention %q, %q, %q {dropout = 1.0} : tensor<2x2x5x8xf32>, tensor<2x2x5x8xf32>, tensor<2x2x5x8xf32> -> tensor<2x2x5x8xf32>
+  %0 = tessera.attention %q, %q, %q {dropout = 1.0} : tensor<2x2x5x8xf32> -> tensor<2x2x5x8xf32>
   return
 }
 
@@ -881,7 +881,7 @@ func.func @f(%q: tensor<2x2x5x8xf32>, %e: tensor<3xi64>, %s: tensor<i64>) {
 
 func.func @f(%q: tensor<2x2x5x8xf32>, %e: tensor<3xi64>, %s: tensor<i64>) {
   // CHECK: [TSR-0132] tessera.attention: stream is -1, needs 0 to 2^32 - 1
-  %0 = tessera.attention %q, %q, %q {dropout = 0.5, stream = -1 : i64} : tensor<2x2x5x8xf32>, tensor<2x2x5x8xf32>, tensor<2x2x5x8xf32> -> tensor<2x2x5x8xf32>
+  %0 = tessera.attention %q, %q, %q {dropout = 0.5, stream = -1 : i64} : tensor<2x2x5x8xf32> -> tensor<2x2x5x8xf32>
   return
 }
 
@@ -889,7 +889,7 @@ func.func @f(%q: tensor<2x2x5x8xf32>, %e: tensor<3xi64>, %s: tensor<i64>) {
 
 func.func @f(%q: tensor<2x2x5x8xf32>, %e: tensor<3xi64>, %s: tensor<i64>) {
   // CHECK: [TSR-0102] tessera.attention: batches differ: query dim 0 is 2, heads dim 0 is 3; they must be equal
-  %0 = tessera.attention %q, %q, %q, %e, %s, %s {dropout = 0.5, stream = 1 : i64} : tensor<2x2x5x8xf32>, tensor<2x2x5x8xf32>, tensor<2x2x5x8xf32>, tensor<3xi64>, tensor<i64>, tensor<i64> -> tensor<2x2x5x8xf32>
+  %0 = tessera.attention %q, %q, %q, %e, %s, %s {dropout = 0.5, stream = 1 : i64} : (tensor<2x2x5x8xf32>, tensor<2x2x5x8xf32>, tensor<2x2x5x8xf32>, tensor<3xi64>, tensor<i64>, tensor<i64>) -> tensor<2x2x5x8xf32>
   return
 }
 
@@ -897,7 +897,7 @@ func.func @f(%q: tensor<2x2x5x8xf32>, %e: tensor<3xi64>, %s: tensor<i64>) {
 
 func.func @f(%q: tensor<1x1x4294967296x0xf32>, %k: tensor<1x1x4294967296x0xf32>) {
   // CHECK: [TSR-0310] tessera.attention: 4294967296 queries and 4294967296 keys have more than 2^63 weights
-  %0 = tessera.attention %q, %k, %k {dropout = 0.5, stream = 1 : i64} : tensor<1x1x4294967296x0xf32>, tensor<1x1x4294967296x0xf32>, tensor<1x1x4294967296x0xf32> -> tensor<1x1x4294967296x0xf32>
+  %0 = tessera.attention %q, %k, %k {dropout = 0.5, stream = 1 : i64} : tensor<1x1x4294967296x0xf32> -> tensor<1x1x4294967296x0xf32>
   return
 }
 
@@ -905,7 +905,7 @@ func.func @f(%q: tensor<1x1x4294967296x0xf32>, %k: tensor<1x1x4294967296x0xf32>)
 
 func.func @f(%e: tensor<4xi64>, %s: tensor<i64>) {
   // CHECK: [TSR-0132] tessera.philox: has both normal and shared; 15 bits are not enough for a normal number
-  %0 = tessera.philox %e, %s, %s {stream = 1 : i64, normal, shared} : tensor<4xi64>, tensor<i64>, tensor<i64> -> tensor<4xf32>
+  %0 = tessera.philox %e, %s, %s {stream = 1 : i64, normal, shared} : (tensor<4xi64>, tensor<i64>, tensor<i64>) -> tensor<4xf32>
   return
 }
 
@@ -913,7 +913,7 @@ func.func @f(%e: tensor<4xi64>, %s: tensor<i64>) {
 
 func.func @f(%q: tensor<2x2x5x8xf32>, %e: tensor<3xi64>, %s: tensor<i64>) {
   // CHECK: [TSR-0117] tessera.attention: has 6 operands, needs 3 to 4
-  %0 = tessera.attention %q, %q, %q, %e, %s, %s {causal} : tensor<2x2x5x8xf32>, tensor<2x2x5x8xf32>, tensor<2x2x5x8xf32>, tensor<3xi64>, tensor<i64>, tensor<i64> -> tensor<2x2x5x8xf32>
+  %0 = tessera.attention %q, %q, %q, %e, %s, %s {causal} : (tensor<2x2x5x8xf32>, tensor<2x2x5x8xf32>, tensor<2x2x5x8xf32>, tensor<3xi64>, tensor<i64>, tensor<i64>) -> tensor<2x2x5x8xf32>
   return
 }
 
@@ -921,7 +921,7 @@ func.func @f(%q: tensor<2x2x5x8xf32>, %e: tensor<3xi64>, %s: tensor<i64>) {
 
 func.func @logsumexp_of_flags(%q: tensor<2x2x5x8xbf16>, %l: tensor<2x2x5xi1>) {
   // CHECK: [TSR-0111] tessera.attention_grad: the logsumexp is of i1, needs f32
-  %0:3 = tessera.attention_grad %q, %q, %q, %q, %l, %q : tensor<2x2x5x8xbf16>, tensor<2x2x5x8xbf16>, tensor<2x2x5x8xbf16>, tensor<2x2x5x8xbf16>, tensor<2x2x5xi1>, tensor<2x2x5x8xbf16> -> tensor<2x2x5x8xbf16>, tensor<2x2x5x8xbf16>, tensor<2x2x5x8xbf16>
+  %0:3 = tessera.attention_grad %q, %q, %q, %q, %l, %q : (tensor<2x2x5x8xbf16>, tensor<2x2x5x8xbf16>, tensor<2x2x5x8xbf16>, tensor<2x2x5x8xbf16>, tensor<2x2x5xi1>, tensor<2x2x5x8xbf16>) -> (tensor<2x2x5x8xbf16>, tensor<2x2x5x8xbf16>, tensor<2x2x5x8xbf16>)
   return
 }
 
@@ -937,7 +937,7 @@ func.func @f(%x: tensor<4x7xf32>) {
 
 func.func @f(%x: tensor<1x4x4x3xf32>, %f: tensor<5x3x3x8xf32>) {
   // CHECK: [TSR-0123] tessera.conv2d: a window of 5 by 1 does not fit into dim 1 of 4 with 0 before and 0 after it
-  %0 = tessera.conv2d %x, %f {strides = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1]} : tensor<1x4x4x3xf32>, tensor<5x3x3x8xf32> -> tensor<1x4x4x8xf32>
+  %0 = tessera.conv2d %x, %f {strides = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1]} : (tensor<1x4x4x3xf32>, tensor<5x3x3x8xf32>) -> tensor<1x4x4x8xf32>
   return
 }
 
@@ -945,7 +945,7 @@ func.func @f(%x: tensor<1x4x4x3xf32>, %f: tensor<5x3x3x8xf32>) {
 
 func.func @f(%x: tensor<1x4x4x3xf32>, %f: tensor<3x3x2x8xf32>) {
   // CHECK: [TSR-0140] tessera.conv2d: channels of the image, and of the filter times groups: 3 and 2
-  %0 = tessera.conv2d %x, %f {strides = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1]} : tensor<1x4x4x3xf32>, tensor<3x3x2x8xf32> -> tensor<1x2x2x8xf32>
+  %0 = tessera.conv2d %x, %f {strides = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1]} : (tensor<1x4x4x3xf32>, tensor<3x3x2x8xf32>) -> tensor<1x2x2x8xf32>
   return
 }
 
@@ -1110,7 +1110,7 @@ func.func @f(%x: tensor<4xf32>) {
   %0:2 = tessera.jvp %x {
   ^bb0(%a: tensor<4xf32>):
     tessera.yield %a : tensor<4xf32>
-  } : tensor<4xf32> -> tensor<4xf32>, tensor<4xf32>
+  } : tensor<4xf32> -> (tensor<4xf32>, tensor<4xf32>)
   return
 }
 
@@ -1121,7 +1121,7 @@ func.func @f(%x: tensor<4xf32>, %n: tensor<i64>) {
   %0:2 = tessera.jvp %x, %n, %x, %n {
   ^bb0(%a: tensor<4xf32>, %k: tensor<i64>):
     tessera.yield %a : tensor<4xf32>
-  } : tensor<4xf32>, tensor<i64>, tensor<4xf32>, tensor<i64> -> tensor<4xf32>, tensor<4xf32>
+  } : (tensor<4xf32>, tensor<i64>, tensor<4xf32>, tensor<i64>) -> (tensor<4xf32>, tensor<4xf32>)
   return
 }
 
@@ -1132,7 +1132,7 @@ func.func @f(%x: tensor<4xf32>, %t: tensor<5xf32>) {
   %0:2 = tessera.jvp %x, %t {
   ^bb0(%a: tensor<4xf32>):
     tessera.yield %a : tensor<4xf32>
-  } : tensor<4xf32>, tensor<5xf32> -> tensor<4xf32>, tensor<4xf32>
+  } : (tensor<4xf32>, tensor<5xf32>) -> (tensor<4xf32>, tensor<4xf32>)
   return
 }
 
@@ -1143,7 +1143,7 @@ func.func @f(%x: tensor<4xf32>, %g: tensor<4xf64>) {
   %0:2 = tessera.vjp %x, %g {
   ^bb0(%a: tensor<4xf32>):
     tessera.yield %a : tensor<4xf32>
-  } : tensor<4xf32>, tensor<4xf64> -> tensor<4xf32>, tensor<4xf32>
+  } : (tensor<4xf32>, tensor<4xf64>) -> (tensor<4xf32>, tensor<4xf32>)
   return
 }
 
@@ -1154,7 +1154,7 @@ func.func @f(%x: tensor<4xf32>) {
   %0 = tessera.vjp %x, %x {
   ^bb0(%a: tensor<4xf32>):
     tessera.yield %a : tensor<4xf32>
-  } : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
+  } : tensor<4xf32> -> tensor<4xf32>
   return
 }
 
@@ -1165,7 +1165,7 @@ func.func @f(%x: tensor<4xf32>) {
   %0:2 = tessera.vjp %x, %x {
   ^bb0(%a: tensor<4xf32>):
     tessera.yield %a : tensor<4xf32>
-  } : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>, tensor<5xf32>
+  } : tensor<4xf32> -> (tensor<4xf32>, tensor<5xf32>)
   return
 }
 
@@ -1176,7 +1176,7 @@ func.func @f(%x: tensor<4xf32>) {
   %0:2 = tessera.jvp %x {
   ^bb0(%a: tensor<4xf32>, %b: tensor<4xf32>):
     tessera.yield %a : tensor<4xf32>
-  } : tensor<4xf32> -> tensor<4xf32>, tensor<4xf32>
+  } : tensor<4xf32> -> (tensor<4xf32>, tensor<4xf32>)
   return
 }
 
@@ -1187,7 +1187,7 @@ func.func @f(%x: tensor<4xf32>) {
   %0:2 = tessera.jvp %x, %x {
   ^bb0(%a: tensor<5xf32>):
     tessera.yield %a : tensor<5xf32>
-  } : tensor<4xf32>, tensor<4xf32> -> tensor<5xf32>, tensor<5xf32>
+  } : tensor<4xf32> -> (tensor<5xf32>, tensor<5xf32>)
   return
 }
 
@@ -1226,7 +1226,7 @@ func.func @f(%x: tensor<4xf32>, %n: tensor<i64>) {
   } vjp {
   ^bb0(%a: tensor<4xf32>, %k: tensor<i64>, %y: tensor<4xf32>, %g: tensor<4xf32>):
     tessera.yield %g, %k : tensor<4xf32>, tensor<i64>
-  } : tensor<4xf32>, tensor<i64> -> tensor<4xf32>
+  } : (tensor<4xf32>, tensor<i64>) -> tensor<4xf32>
   return
 }
 

@@ -19,20 +19,20 @@ func.func @tensors(%x: tensor<4x3xf32>) {
   %m = tessera.opt.state "w.adam_m" of "w" kind "adam_m" init = #tessera.constant<0.0> : tensor<4x3xf32>
   // CHECK: tessera.step : tensor<i64>
   %t = tessera.step : tensor<i64>
-  // CHECK: tessera.adamw %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} {optimizer = #tessera.adamw<lr = 0.001, beta1 = 0.9, beta2 = 0.999, eps = 1.0e-08, weight_decay = 0.0>} : tensor<4x3xf32>, tensor<i64>
-  %new:3 = tessera.adamw %w, %x, %m, %m, %t {optimizer = #tessera.adamw<lr = 0.001, beta1 = 0.9, beta2 = 0.999, eps = 1.0e-8, weight_decay = 0.0>} : tensor<4x3xf32>, tensor<i64>
+  // CHECK: tessera.adamw %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} {optimizer = #tessera.adamw<lr = 0.001, weight_decay = 0.0>} : (tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x3xf32>, tensor<i64>)
+  %new:3 = tessera.adamw %w, %x, %m, %m, %t {optimizer = #tessera.adamw<lr = 0.001, beta1 = 0.9, beta2 = 0.999, eps = 1.0e-8, weight_decay = 0.0>} : (tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x3xf32>, tensor<i64>)
   %scale = tessera.constant dense<0.5> : tensor<f32>
-  // CHECK: tessera.adamw %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} {{{.*}}} : tensor<4x3xf32>, tensor<i64>, tensor<f32>
-  %scaled:3 = tessera.adamw %w, %x, %m, %m, %t, %scale {optimizer = #tessera.adamw<lr = 0.001, beta1 = 0.9, beta2 = 0.999, eps = 1.0e-8, weight_decay = 0.0>} : tensor<4x3xf32>, tensor<i64>, tensor<f32>
-  // CHECK: tessera.sgd %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} {{{.*}}} : tensor<4x3xf32>, tensor<f32>
-  %stepped:2 = tessera.sgd %w, %x, %m, %scale {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.9, weight_decay = 0.0>} : tensor<4x3xf32>, tensor<f32>
+  // CHECK: tessera.adamw %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} {{{.*}}} : (tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x3xf32>, tensor<i64>, tensor<f32>)
+  %scaled:3 = tessera.adamw %w, %x, %m, %m, %t, %scale {optimizer = #tessera.adamw<lr = 0.001, beta1 = 0.9, beta2 = 0.999, eps = 1.0e-8, weight_decay = 0.0>} : (tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x3xf32>, tensor<i64>, tensor<f32>)
+  // CHECK: tessera.sgd %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} {{{.*}}} : (tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x3xf32>, tensor<f32>)
+  %stepped:2 = tessera.sgd %w, %x, %m, %scale {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.9, weight_decay = 0.0>} : (tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x3xf32>, tensor<f32>)
   // CHECK: tessera.assign %{{.*}} to "w" : tensor<4x3xf32>
   tessera.assign %new#0 to "w" : tensor<4x3xf32>
   // CHECK: tessera.minimize %{{.*}} {optimizer = #tessera.adamw<
   %loss = tessera.sum %x {axes = [0, 1]} : tensor<4x3xf32> -> tensor<f32>
   tessera.minimize %loss {optimizer = #tessera.adamw<lr = 0.001, beta1 = 0.9, beta2 = 0.999, eps = 1.0e-8, weight_decay = 0.0>} : tensor<f32>
-  // CHECK: %{{.*}} = tessera.minimize %{{.*}} {clip_norm = 1.000000e+00 : f64, optimizer = #tessera.sgd<{{.*}}>} : tensor<f32> -> tensor<f32>
-  %norm = tessera.minimize %loss {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.9, weight_decay = 0.0>, clip_norm = 1.0} : tensor<f32> -> tensor<f32>
+  // CHECK: %{{.*}} = tessera.minimize %{{.*}} {clip_norm = 1.000000e+00 : f64, optimizer = #tessera.sgd<{{.*}}>} : tensor<f32>
+  %norm = tessera.minimize %loss {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.9, weight_decay = 0.0>, clip_norm = 1.0} : tensor<f32>
   return
 }
 
@@ -40,20 +40,20 @@ func.func @tensors(%x: tensor<4x3xf32>) {
 func.func @elementwise(%x: tensor<4x3xf32>, %r: tensor<3xf32>, %i: tensor<i64>, %b: tensor<4x3xui8>) {
   // CHECK: tessera.constant dense<[0.000000e+00, 1.000000e+00, 2.000000e+00]> : tensor<3xf32>
   %k = tessera.constant dense<[0.0, 1.0, 2.0]> : tensor<3xf32>
-  // CHECK: tessera.add %{{.*}}, %{{.*}} : tensor<4x3xf32>, tensor<3xf32> -> tensor<4x3xf32>
-  %0 = tessera.add %x, %r : tensor<4x3xf32>, tensor<3xf32> -> tensor<4x3xf32>
+  // CHECK: tessera.add %{{.*}}, %{{.*}} : (tensor<4x3xf32>, tensor<3xf32>) -> tensor<4x3xf32>
+  %0 = tessera.add %x, %r : (tensor<4x3xf32>, tensor<3xf32>) -> tensor<4x3xf32>
   // CHECK: tessera.sub
-  %1 = tessera.sub %r, %x : tensor<3xf32>, tensor<4x3xf32> -> tensor<4x3xf32>
+  %1 = tessera.sub %r, %x : (tensor<3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
   // CHECK: tessera.mul
-  %2 = tessera.mul %x, %x : tensor<4x3xf32>, tensor<4x3xf32> -> tensor<4x3xf32>
+  %2 = tessera.mul %x, %x : tensor<4x3xf32>
   // CHECK: tessera.div
-  %3 = tessera.div %i, %i : tensor<i64>, tensor<i64> -> tensor<i64>
+  %3 = tessera.div %i, %i : tensor<i64>
   // CHECK: tessera.max
-  %4 = tessera.max %x, %r : tensor<4x3xf32>, tensor<3xf32> -> tensor<4x3xf32>
+  %4 = tessera.max %x, %r : (tensor<4x3xf32>, tensor<3xf32>) -> tensor<4x3xf32>
   // CHECK: tessera.min
-  %5 = tessera.min %x, %r : tensor<4x3xf32>, tensor<3xf32> -> tensor<4x3xf32>
-  // CHECK: tessera.ipow %{{.*}}, %{{.*}} : tensor<4x3xf32>, tensor<i64> -> tensor<4x3xf32>
-  %6 = tessera.ipow %x, %i : tensor<4x3xf32>, tensor<i64> -> tensor<4x3xf32>
+  %5 = tessera.min %x, %r : (tensor<4x3xf32>, tensor<3xf32>) -> tensor<4x3xf32>
+  // CHECK: tessera.ipow %{{.*}}, %{{.*}} : (tensor<4x3xf32>, tensor<i64>) -> tensor<4x3xf32>
+  %6 = tessera.ipow %x, %i : (tensor<4x3xf32>, tensor<i64>) -> tensor<4x3xf32>
   // CHECK-NEXT: tessera.neg %{{.*}} : tensor<4x3xf32>
   %7 = tessera.neg %x : tensor<4x3xf32>
   // CHECK-NEXT: tessera.relu
@@ -68,14 +68,14 @@ func.func @elementwise(%x: tensor<4x3xf32>, %r: tensor<3xf32>, %i: tensor<i64>, 
   %12 = tessera.sqrt %x : tensor<4x3xf32>
   // CHECK-NEXT: tessera.abs
   %13 = tessera.abs %i : tensor<i64>
-  // CHECK-NEXT: tessera.compare le %{{.*}}, %{{.*}} : tensor<4x3xf32>, tensor<3xf32> -> tensor<4x3xi1>
-  %14 = tessera.compare le %x, %r : tensor<4x3xf32>, tensor<3xf32> -> tensor<4x3xi1>
-  // CHECK-NEXT: tessera.where %{{.*}} : tensor<4x3xi1>, tensor<4x3xf32>, tensor<3xf32> -> tensor<4x3xf32>
-  %15 = tessera.where %14, %x, %r : tensor<4x3xi1>, tensor<4x3xf32>, tensor<3xf32> -> tensor<4x3xf32>
-  // CHECK-NEXT: tessera.cast %{{.*}} : tensor<4x3xui8> to tensor<4x3xf32>
-  %16 = tessera.cast %b : tensor<4x3xui8> to tensor<4x3xf32>
-  // CHECK-NEXT: tessera.pow %{{.*}}, %{{.*}} : tensor<4x3xf32>, tensor<3xf32> -> tensor<4x3xf32>
-  %17 = tessera.pow %x, %r : tensor<4x3xf32>, tensor<3xf32> -> tensor<4x3xf32>
+  // CHECK-NEXT: tessera.compare le %{{.*}}, %{{.*}} : (tensor<4x3xf32>, tensor<3xf32>) -> tensor<4x3xi1>
+  %14 = tessera.compare le %x, %r : (tensor<4x3xf32>, tensor<3xf32>) -> tensor<4x3xi1>
+  // CHECK-NEXT: tessera.where %{{.*}} : (tensor<4x3xi1>, tensor<4x3xf32>, tensor<3xf32>) -> tensor<4x3xf32>
+  %15 = tessera.where %14, %x, %r : (tensor<4x3xi1>, tensor<4x3xf32>, tensor<3xf32>) -> tensor<4x3xf32>
+  // CHECK-NEXT: tessera.cast %{{.*}} : tensor<4x3xui8> -> tensor<4x3xf32>
+  %16 = tessera.cast %b : tensor<4x3xui8> -> tensor<4x3xf32>
+  // CHECK-NEXT: tessera.pow %{{.*}}, %{{.*}} : (tensor<4x3xf32>, tensor<3xf32>) -> tensor<4x3xf32>
+  %17 = tessera.pow %x, %r : (tensor<4x3xf32>, tensor<3xf32>) -> tensor<4x3xf32>
   // CHECK-NEXT: tessera.expm1 %{{.*}} : tensor<4x3xf32>
   %18 = tessera.expm1 %x : tensor<4x3xf32>
   // CHECK-NEXT: tessera.log1p %{{.*}} : tensor<4x3xf32>
@@ -104,12 +104,12 @@ func.func @elementwise(%x: tensor<4x3xf32>, %r: tensor<3xf32>, %i: tensor<i64>, 
   %28 = tessera.floor %x : tensor<4x3xf32>
   // CHECK-NEXT: tessera.clamp %{{.*}} {high = 6.000000e+00 : f64, low = -1.000000e+00 : f64} : tensor<4x3xf32>
   %29 = tessera.clamp %x {low = -1.0, high = 6.0} : tensor<4x3xf32>
-  // CHECK-NEXT: tessera.and %{{.*}}, %{{.*}} : tensor<4x3xi1>, tensor<4x3xi1> -> tensor<4x3xi1>
-  %30 = tessera.and %14, %14 : tensor<4x3xi1>, tensor<4x3xi1> -> tensor<4x3xi1>
-  // CHECK-NEXT: tessera.or %{{.*}}, %{{.*}} : tensor<4x3xi1>, tensor<4x3xi1> -> tensor<4x3xi1>
-  %31 = tessera.or %14, %14 : tensor<4x3xi1>, tensor<4x3xi1> -> tensor<4x3xi1>
-  // CHECK-NEXT: tessera.xor %{{.*}}, %{{.*}} : tensor<4x3xi1>, tensor<4x3xi1> -> tensor<4x3xi1>
-  %32 = tessera.xor %14, %14 : tensor<4x3xi1>, tensor<4x3xi1> -> tensor<4x3xi1>
+  // CHECK-NEXT: tessera.and %{{.*}}, %{{.*}} : tensor<4x3xi1>
+  %30 = tessera.and %14, %14 : tensor<4x3xi1>
+  // CHECK-NEXT: tessera.or %{{.*}}, %{{.*}} : tensor<4x3xi1>
+  %31 = tessera.or %14, %14 : tensor<4x3xi1>
+  // CHECK-NEXT: tessera.xor %{{.*}}, %{{.*}} : tensor<4x3xi1>
+  %32 = tessera.xor %14, %14 : tensor<4x3xi1>
   // CHECK-NEXT: tessera.not %{{.*}} : tensor<4x3xi1>
   %33 = tessera.not %14 : tensor<4x3xi1>
   return
@@ -117,10 +117,10 @@ func.func @elementwise(%x: tensor<4x3xf32>, %r: tensor<3xf32>, %i: tensor<i64>, 
 
 // CHECK-LABEL: func.func @shapes
 func.func @shapes(%x: tensor<4x3xf32>, %l: tensor<4xi64>) {
-  // CHECK-NEXT: tessera.matmul %{{.*}} {transpose_b = true} : tensor<4x3xf32>, tensor<4x3xf32> -> tensor<4x4xf32>
-  %0 = tessera.matmul %x, %x {transpose_b = true} : tensor<4x3xf32>, tensor<4x3xf32> -> tensor<4x4xf32>
-  // CHECK-NEXT: tessera.matmul %{{.*}} {allow_tf32, transpose_b = true} : tensor<4x3xf32>, tensor<4x3xf32> -> tensor<4x4xf32>
-  %tf32 = tessera.matmul %x, %x {transpose_b = true, allow_tf32} : tensor<4x3xf32>, tensor<4x3xf32> -> tensor<4x4xf32>
+  // CHECK-NEXT: tessera.matmul %{{.*}} {transpose_b = true} : tensor<4x3xf32> -> tensor<4x4xf32>
+  %0 = tessera.matmul %x, %x {transpose_b = true} : tensor<4x3xf32> -> tensor<4x4xf32>
+  // CHECK-NEXT: tessera.matmul %{{.*}} {allow_tf32, transpose_b = true} : tensor<4x3xf32> -> tensor<4x4xf32>
+  %tf32 = tessera.matmul %x, %x {transpose_b = true, allow_tf32} : tensor<4x3xf32> -> tensor<4x4xf32>
   // CHECK-NEXT: tessera.sum %{{.*}} {axes = [0]} : tensor<4x3xf32> -> tensor<3xf32>
   %1 = tessera.sum %x {axes = [0]} : tensor<4x3xf32> -> tensor<3xf32>
   // CHECK-NEXT: tessera.mean %{{.*}} {axes = [0, 1]} : tensor<4x3xf32> -> tensor<f32>
@@ -139,9 +139,9 @@ func.func @shapes(%x: tensor<4x3xf32>, %l: tensor<4xi64>) {
   %6 = tessera.transpose %x {permutation = [1, 0]} : tensor<4x3xf32> -> tensor<3x4xf32>
   // CHECK-NEXT: tessera.broadcast %{{.*}} : tensor<4x3xf32> -> tensor<2x4x3xf32>
   %7 = tessera.broadcast %x : tensor<4x3xf32> -> tensor<2x4x3xf32>
-  // CHECK-NEXT: tessera.cross_entropy %{{.*}} : tensor<4x3xf32>, tensor<4xi64> -> tensor<4xf32>
-  %8 = tessera.cross_entropy %x, %l : tensor<4x3xf32>, tensor<4xi64> -> tensor<4xf32>
-  // CHECK-NEXT: tessera.cross_entropy_grad %{{.*}} : tensor<4x3xf32>, tensor<4xi64>, tensor<4xf32> -> tensor<4x3xf32>
-  %9 = tessera.cross_entropy_grad %x, %l, %8 : tensor<4x3xf32>, tensor<4xi64>, tensor<4xf32> -> tensor<4x3xf32>
+  // CHECK-NEXT: tessera.cross_entropy %{{.*}} : (tensor<4x3xf32>, tensor<4xi64>) -> tensor<4xf32>
+  %8 = tessera.cross_entropy %x, %l : (tensor<4x3xf32>, tensor<4xi64>) -> tensor<4xf32>
+  // CHECK-NEXT: tessera.cross_entropy_grad %{{.*}} : (tensor<4x3xf32>, tensor<4xi64>, tensor<4xf32>) -> tensor<4x3xf32>
+  %9 = tessera.cross_entropy_grad %x, %l, %8 : (tensor<4x3xf32>, tensor<4xi64>, tensor<4xf32>) -> tensor<4x3xf32>
   return
 }

@@ -15,9 +15,9 @@ func.func @jvp(%x: tensor<3x4xf32>, %b: tensor<4xf32>, %dx: tensor<3x4xf32>, %db
   %y, %dy = tessera.jvp %x, %b, %dx, %db {
   ^bb0(%a: tensor<3x4xf32>, %c: tensor<4xf32>):
     %0 = tessera.exp %a : tensor<3x4xf32>
-    %1 = tessera.add %0, %c : tensor<3x4xf32>, tensor<4xf32> -> tensor<3x4xf32>
+    %1 = tessera.add %0, %c : (tensor<3x4xf32>, tensor<4xf32>) -> tensor<3x4xf32>
     tessera.yield %1 : tensor<3x4xf32>
-  } : tensor<3x4xf32>, tensor<4xf32>, tensor<3x4xf32>, tensor<4xf32> -> tensor<3x4xf32>, tensor<3x4xf32>
+  } : (tensor<3x4xf32>, tensor<4xf32>, tensor<3x4xf32>, tensor<4xf32>) -> (tensor<3x4xf32>, tensor<3x4xf32>)
   return %y, %dy : tensor<3x4xf32>, tensor<3x4xf32>
 }
 
@@ -26,16 +26,16 @@ func.func @jvp(%x: tensor<3x4xf32>, %b: tensor<4xf32>, %dx: tensor<3x4xf32>, %db
 // The gradient rule of a product, transposed: two products and no more.
 // CHECK-LABEL: func.func @product(
 // CHECK-SAME: %[[A:[^:]*]]: tensor<2x3xf32>, %[[B:[^:]*]]: tensor<3x4xf32>, %[[DA:[^:]*]]: tensor<2x3xf32>, %[[DB:[^:]*]]: tensor<3x4xf32>
-// CHECK-NEXT: %[[ONE:.*]] = tessera.matmul %{{.*}}, %{{.*}} : tensor<2x3xf32>, tensor<3x4xf32> -> tensor<2x4xf32>
-// CHECK-NEXT: %[[TWO:.*]] = tessera.matmul %{{.*}}, %{{.*}} : tensor<2x3xf32>, tensor<3x4xf32> -> tensor<2x4xf32>
+// CHECK-NEXT: %[[ONE:.*]] = tessera.matmul %{{.*}}, %{{.*}} : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
+// CHECK-NEXT: %[[TWO:.*]] = tessera.matmul %{{.*}}, %{{.*}} : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
 // CHECK-NEXT: %[[D:.*]] = tessera.add %[[ONE]], %[[TWO]]
 // CHECK-NEXT: return %[[D]]
 func.func @product(%a: tensor<2x3xf32>, %b: tensor<3x4xf32>, %da: tensor<2x3xf32>, %db: tensor<3x4xf32>) -> tensor<2x4xf32> {
   %y, %dy = tessera.jvp %a, %b, %da, %db {
   ^bb0(%p: tensor<2x3xf32>, %q: tensor<3x4xf32>):
-    %0 = tessera.matmul %p, %q : tensor<2x3xf32>, tensor<3x4xf32> -> tensor<2x4xf32>
+    %0 = tessera.matmul %p, %q : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
     tessera.yield %0 : tensor<2x4xf32>
-  } : tensor<2x3xf32>, tensor<3x4xf32>, tensor<2x3xf32>, tensor<3x4xf32> -> tensor<2x4xf32>, tensor<2x4xf32>
+  } : (tensor<2x3xf32>, tensor<3x4xf32>, tensor<2x3xf32>, tensor<3x4xf32>) -> (tensor<2x4xf32>, tensor<2x4xf32>)
   return %dy : tensor<2x4xf32>
 }
 
@@ -51,12 +51,12 @@ func.func @zeros(%x: tensor<4xf32>, %n: tensor<i64>, %t: tensor<4xf32>) -> (tens
   ^bb0(%a: tensor<4xf32>, %k: tensor<i64>):
     %0 = tessera.floor %a : tensor<4xf32>
     tessera.yield %0, %k : tensor<4xf32>, tensor<i64>
-  } : tensor<4xf32>, tensor<i64>, tensor<4xf32> -> tensor<4xf32>, tensor<i64>, tensor<4xf32>
+  } : (tensor<4xf32>, tensor<i64>, tensor<4xf32>) -> (tensor<4xf32>, tensor<i64>, tensor<4xf32>)
   %z:3 = tessera.vjp %x, %n, %t {
   ^bb0(%a: tensor<4xf32>, %k: tensor<i64>):
     %0 = tessera.floor %a : tensor<4xf32>
     tessera.yield %0, %k : tensor<4xf32>, tensor<i64>
-  } : tensor<4xf32>, tensor<i64>, tensor<4xf32> -> tensor<4xf32>, tensor<i64>, tensor<4xf32>
+  } : (tensor<4xf32>, tensor<i64>, tensor<4xf32>) -> (tensor<4xf32>, tensor<i64>, tensor<4xf32>)
   return %y#0, %z#1, %y#2, %z#2 : tensor<4xf32>, tensor<i64>, tensor<4xf32>, tensor<4xf32>
 }
 
@@ -75,10 +75,10 @@ func.func @train(%x: tensor<f32>) -> tensor<f32> attributes {tessera.entry = "tr
   %y, %g = tessera.vjp %x, %one {
   ^bb0(%a: tensor<f32>):
     %w = tessera.param "w" init = #tessera.constant<0.5> : tensor<f32>
-    %0 = tessera.mul %a, %w : tensor<f32>, tensor<f32> -> tensor<f32>
-    %1 = tessera.mul %0, %w : tensor<f32>, tensor<f32> -> tensor<f32>
+    %0 = tessera.mul %a, %w : tensor<f32>
+    %1 = tessera.mul %0, %w : tensor<f32>
     tessera.yield %1 : tensor<f32>
-  } : tensor<f32>, tensor<f32> -> tensor<f32>, tensor<f32>
+  } : tensor<f32> -> (tensor<f32>, tensor<f32>)
   tessera.minimize %g {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.0, weight_decay = 0.0>} : tensor<f32>
   return %g : tensor<f32>
 }
@@ -101,7 +101,7 @@ func.func @straight(%x: tensor<4xf32>, %t: tensor<4xf32>, %g: tensor<4xf32>) -> 
       tessera.yield %h : tensor<4xf32>
     } : tensor<4xf32> -> tensor<4xf32>
     tessera.yield %0 : tensor<4xf32>
-  } : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>, tensor<4xf32>
+  } : tensor<4xf32> -> (tensor<4xf32>, tensor<4xf32>)
   %z, %e = tessera.vjp %x, %g {
   ^bb0(%a: tensor<4xf32>):
     %0 = tessera.custom_derivative %a {
@@ -113,7 +113,7 @@ func.func @straight(%x: tensor<4xf32>, %t: tensor<4xf32>, %g: tensor<4xf32>) -> 
       tessera.yield %h : tensor<4xf32>
     } : tensor<4xf32> -> tensor<4xf32>
     tessera.yield %0 : tensor<4xf32>
-  } : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>, tensor<4xf32>
+  } : tensor<4xf32> -> (tensor<4xf32>, tensor<4xf32>)
   return %y, %d, %e : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
 
@@ -139,11 +139,11 @@ func.func @both(%x: tensor<f32>, %t: tensor<f32>) -> (tensor<f32>, tensor<f32>, 
     } jvp {
     ^bb0(%b: tensor<f32>, %c: tensor<f32>, %h: tensor<f32>):
       %1 = tessera.exp %b : tensor<f32>
-      %2 = tessera.mul %h, %1 : tensor<f32>, tensor<f32> -> tensor<f32>
+      %2 = tessera.mul %h, %1 : tensor<f32>
       tessera.yield %2 : tensor<f32>
     } : tensor<f32> -> tensor<f32>
     tessera.yield %0 : tensor<f32>
-  } : tensor<f32>, tensor<f32> -> tensor<f32>, tensor<f32>
+  } : tensor<f32> -> (tensor<f32>, tensor<f32>)
   %z, %e = tessera.vjp %x, %t {
   ^bb0(%a: tensor<f32>):
     %0 = tessera.custom_derivative %a {
@@ -159,7 +159,7 @@ func.func @both(%x: tensor<f32>, %t: tensor<f32>) -> (tensor<f32>, tensor<f32>, 
       tessera.yield %c : tensor<f32>
     } : tensor<f32> -> tensor<f32>
     tessera.yield %0 : tensor<f32>
-  } : tensor<f32>, tensor<f32> -> tensor<f32>, tensor<f32>
+  } : tensor<f32> -> (tensor<f32>, tensor<f32>)
   return %z, %d, %e : tensor<f32>, tensor<f32>, tensor<f32>
 }
 
@@ -174,18 +174,18 @@ func.func @both(%x: tensor<f32>, %t: tensor<f32>) -> (tensor<f32>, tensor<f32>, 
 // CHECK-NEXT: %[[RIGHT:.*]] = tessera.mul %[[DS]], %[[C]]
 // CHECK-NEXT: %[[DN:.*]] = tessera.add %[[LEFT]], %[[RIGHT]]
 // CHECK-NEXT: tessera.yield %[[N]], %[[DN]], %[[C]], %[[DC]]
-// CHECK-NEXT: } {carried = 2 : i64} : tensor<f32>, tensor<f32>, tensor<50xf32>, tensor<50xf32> -> tensor<f32>, tensor<f32>, tensor<50xf32>, tensor<50xf32>
+// CHECK-NEXT: } {carried = 2 : i64} : (tensor<f32>, tensor<f32>, tensor<50xf32>, tensor<50xf32>) -> (tensor<f32>, tensor<f32>, tensor<50xf32>, tensor<50xf32>)
 // CHECK: return %[[R]]#0, %[[R]]#1, %[[R]]#3
 func.func @scan(%c: tensor<f32>, %s: tensor<50xf32>, %dc: tensor<f32>, %ds: tensor<50xf32>) -> (tensor<f32>, tensor<f32>, tensor<50xf32>) attributes {tessera.entry = "infer"} {
   %y:4 = tessera.jvp %c, %s, %dc, %ds {
   ^bb0(%a: tensor<f32>, %b: tensor<50xf32>):
     %0:2 = tessera.scan %a, %b {
     ^bb0(%p: tensor<f32>, %q: tensor<f32>):
-      %1 = tessera.mul %p, %q : tensor<f32>, tensor<f32> -> tensor<f32>
+      %1 = tessera.mul %p, %q : tensor<f32>
       tessera.yield %1, %p : tensor<f32>, tensor<f32>
-    } {carried = 1 : i64} : tensor<f32>, tensor<50xf32> -> tensor<f32>, tensor<50xf32>
+    } {carried = 1 : i64} : (tensor<f32>, tensor<50xf32>) -> (tensor<f32>, tensor<50xf32>)
     tessera.yield %0#0, %0#1 : tensor<f32>, tensor<50xf32>
-  } : tensor<f32>, tensor<50xf32>, tensor<f32>, tensor<50xf32> -> tensor<f32>, tensor<50xf32>, tensor<f32>, tensor<50xf32>
+  } : (tensor<f32>, tensor<50xf32>, tensor<f32>, tensor<50xf32>) -> (tensor<f32>, tensor<50xf32>, tensor<f32>, tensor<50xf32>)
   return %y#0, %y#2, %y#3 : tensor<f32>, tensor<f32>, tensor<50xf32>
 }
 
@@ -215,12 +215,12 @@ func.func @while(%x: tensor<f32>, %t: tensor<f32>) -> (tensor<f32>, tensor<f32>)
   ^bb0(%a: tensor<f32>):
     %0:2 = tessera.while %zero, %a {
     ^bb0(%i: tensor<i64>, %c: tensor<f32>):
-      %1 = tessera.compare lt %i, %top : tensor<i64>, tensor<i64> -> tensor<i1>
+      %1 = tessera.compare lt %i, %top : tensor<i64> -> tensor<i1>
       tessera.yield %1 : tensor<i1>
     } do {
     ^bb0(%i: tensor<i64>, %c: tensor<f32>):
-      %1 = tessera.add %i, %one : tensor<i64>, tensor<i64> -> tensor<i64>
-      %2 = tessera.compare lt %c, %two : tensor<f32>, tensor<f32> -> tensor<i1>
+      %1 = tessera.add %i, %one : tensor<i64>
+      %2 = tessera.compare lt %c, %two : tensor<f32> -> tensor<i1>
       %3 = tessera.if %2 {
         %4 = tessera.exp %c : tensor<f32>
         tessera.yield %4 : tensor<f32>
@@ -229,9 +229,9 @@ func.func @while(%x: tensor<f32>, %t: tensor<f32>) -> (tensor<f32>, tensor<f32>)
         tessera.yield %4 : tensor<f32>
       } : tensor<i1> -> tensor<f32>
       tessera.yield %1, %3 : tensor<i64>, tensor<f32>
-    } {limit = 100 : i64} : tensor<i64>, tensor<f32> -> tensor<i64>, tensor<f32>
+    } {limit = 100 : i64} : (tensor<i64>, tensor<f32>) -> (tensor<i64>, tensor<f32>)
     tessera.yield %0#1 : tensor<f32>
-  } : tensor<f32>, tensor<f32> -> tensor<f32>, tensor<f32>
+  } : tensor<f32> -> (tensor<f32>, tensor<f32>)
   return %y, %d : tensor<f32>, tensor<f32>
 }
 
@@ -251,8 +251,8 @@ func.func @rule_reads() -> tensor<f32> attributes {tessera.entry = "train"} {
     tessera.yield %0 : tensor<f32>
   } vjp {
   ^bb0(%a: tensor<f32>, %y: tensor<f32>, %g: tensor<f32>):
-    %0 = tessera.mul %g, %e : tensor<f32>, tensor<f32> -> tensor<f32>
-    %1 = tessera.mul %0, %y : tensor<f32>, tensor<f32> -> tensor<f32>
+    %0 = tessera.mul %g, %e : tensor<f32>
+    %1 = tessera.mul %0, %y : tensor<f32>
     tessera.yield %1 : tensor<f32>
   } : tensor<f32> -> tensor<f32>
   tessera.minimize %loss {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.0, weight_decay = 0.0>} : tensor<f32>

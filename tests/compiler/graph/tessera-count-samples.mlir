@@ -14,17 +14,17 @@
 // CHECK: tessera.philox %[[E]], %[[STEP]], %[[SEED]] {stream = 3 : i64}
 // CHECK: tessera.compare ge
 // CHECK: %[[Y:.*]] = tessera.where
-// CHECK: %[[NEXT:.*]] = tessera.add %[[I]], %{{.*}} : tensor<i64>, tensor<i64> -> tensor<i64>
+// CHECK: %[[NEXT:.*]] = tessera.add %[[I]], %{{.*}} : tensor<i64>
 // CHECK: tessera.yield %{{.*}}, %[[NEXT]], %[[Y]]
 // CHECK: {carried = 2 : i64, reverse}
 // CHECK: return %[[R]]#0, %[[R]]#2
 func.func @scan(%s: tensor<2xf32>, %x: tensor<2x2xf32>) -> (tensor<2xf32>, tensor<2x2xf32>) attributes {tessera.entry = "train"} {
   %0:2 = tessera.scan %s, %x {
   ^bb0(%carry: tensor<2xf32>, %row: tensor<2xf32>):
-    %1 = tessera.add %carry, %row : tensor<2xf32>, tensor<2xf32> -> tensor<2xf32>
-    %2 = tessera.dropout %1 {rate = 0.5, stream = 3 : i64} : tensor<2xf32> -> tensor<2xf32>
+    %1 = tessera.add %carry, %row : tensor<2xf32>
+    %2 = tessera.dropout %1 {rate = 0.5, stream = 3 : i64} : tensor<2xf32>
     tessera.yield %1, %2 : tensor<2xf32>, tensor<2xf32>
-  } {carried = 1 : i64, reverse} : tensor<2xf32>, tensor<2x2xf32> -> tensor<2xf32>, tensor<2x2xf32>
+  } {carried = 1 : i64, reverse} : (tensor<2xf32>, tensor<2x2xf32>) -> (tensor<2xf32>, tensor<2x2xf32>)
   return %0#0, %0#1 : tensor<2xf32>, tensor<2x2xf32>
 }
 
@@ -50,7 +50,7 @@ func.func @nest(%s: tensor<f32>) -> tensor<f32> attributes {tessera.entry = "inf
     %1 = tessera.while %c {
     ^bb0(%a: tensor<f32>):
       %2 = tessera.random_uniform {stream = 5 : i64} : tensor<f32>
-      %3 = tessera.compare lt %a, %2 : tensor<f32>, tensor<f32> -> tensor<i1>
+      %3 = tessera.compare lt %a, %2 : tensor<f32> -> tensor<i1>
       tessera.yield %3 : tensor<i1>
     } do {
     ^bb0(%a: tensor<f32>):
@@ -71,7 +71,7 @@ func.func @nest(%s: tensor<f32>) -> tensor<f32> attributes {tessera.entry = "inf
 func.func @alone(%s: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) attributes {tessera.entry = "eval"} {
   %0 = tessera.scan %s {
   ^bb0(%carry: tensor<2xf32>):
-    %1 = tessera.dropout %carry {rate = 0.5, stream = 3 : i64} : tensor<2xf32> -> tensor<2xf32>
+    %1 = tessera.dropout %carry {rate = 0.5, stream = 3 : i64} : tensor<2xf32>
     tessera.yield %1 : tensor<2xf32>
   } {carried = 1 : i64, length = 3 : i64} : tensor<2xf32> -> tensor<2xf32>
   %2 = tessera.random_uniform {stream = 4 : i64} : tensor<2xf32>

@@ -34,10 +34,10 @@ func.func @scan(%s: tensor<2xf32>, %x: tensor<2x2xf32>) -> (tensor<2xf32>, tenso
   // CHECK: tessera.concat %[[B]], %
   %0:2 = tessera.scan %s, %x {
   ^bb0(%carry: tensor<2xf32>, %row: tensor<2xf32>):
-    %1 = tessera.add %carry, %row : tensor<2xf32>, tensor<2xf32> -> tensor<2xf32>
+    %1 = tessera.add %carry, %row : tensor<2xf32>
     %2 = tessera.neg %1 : tensor<2xf32>
     tessera.yield %1, %2 : tensor<2xf32>, tensor<2xf32>
-  } {carried = 1 : i64, reverse} : tensor<2xf32>, tensor<2x2xf32> -> tensor<2xf32>, tensor<2x2xf32>
+  } {carried = 1 : i64, reverse} : (tensor<2xf32>, tensor<2x2xf32>) -> (tensor<2xf32>, tensor<2x2xf32>)
   return %0#0, %0#1 : tensor<2xf32>, tensor<2x2xf32>
 }
 
@@ -51,11 +51,11 @@ func.func @while(%n: tensor<i64>) -> tensor<i64> {
   %0 = tessera.while %n {
   ^bb0(%i: tensor<i64>):
     %k = tessera.constant dense<10> : tensor<i64>
-    %l = tessera.compare lt %i, %k : tensor<i64>, tensor<i64> -> tensor<i1>
+    %l = tessera.compare lt %i, %k : tensor<i64> -> tensor<i1>
     tessera.yield %l : tensor<i1>
   } do {
   ^bb0(%i: tensor<i64>):
-    %l = tessera.add %i, %i : tensor<i64>, tensor<i64> -> tensor<i64>
+    %l = tessera.add %i, %i : tensor<i64>
     tessera.yield %l : tensor<i64>
   } {limit = 3 : i64} : tensor<i64> -> tensor<i64>
   return %0 : tensor<i64>
@@ -80,7 +80,7 @@ func.func @derivatives(%c: tensor<i1>, %x: tensor<f32>, %t: tensor<f32>) -> tens
   %y, %d = tessera.jvp %x, %t, %t, %t {
   ^bb0(%a: tensor<f32>, %b: tensor<f32>):
     %0 = tessera.if %c {
-      %1 = tessera.mul %a, %x : tensor<f32>, tensor<f32> -> tensor<f32>
+      %1 = tessera.mul %a, %x : tensor<f32>
       tessera.yield %1 : tensor<f32>
     } else {
       tessera.yield %b : tensor<f32>
@@ -103,6 +103,6 @@ func.func @derivatives(%c: tensor<i1>, %x: tensor<f32>, %t: tensor<f32>) -> tens
       tessera.yield %3 : tensor<f32>
     } : tensor<f32> -> tensor<f32>
     tessera.yield %2 : tensor<f32>
-  } : tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32> -> tensor<f32>, tensor<f32>
+  } : tensor<f32> -> (tensor<f32>, tensor<f32>)
   return %d : tensor<f32>
 }

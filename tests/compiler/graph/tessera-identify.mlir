@@ -9,8 +9,8 @@ module @one {
   func.func @train(%x: tensor<4x4xf32> {tessera.data = "x"}) -> (tensor<f32> {tessera.name = "loss"}) attributes {tessera.entry = "train"} {
     %w = tessera.param "w" init = #tessera.uniform<-0.5, 0.5> : tensor<4x4xf32>
     %c = tessera.constant dense<2.0> : tensor<f32>
-    %y = tessera.matmul %x, %w : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
-    %z = tessera.mul %y, %c : tensor<4x4xf32>, tensor<f32> -> tensor<4x4xf32>
+    %y = tessera.matmul %x, %w : tensor<4x4xf32>
+    %z = tessera.mul %y, %c : (tensor<4x4xf32>, tensor<f32>) -> tensor<4x4xf32>
     %l = tessera.mean %z {axes = [0, 1]} : tensor<4x4xf32> -> tensor<f32>
     tessera.minimize %l {optimizer = #tessera.adamw<lr = 1.0e-3, beta1 = 0.9, beta2 = 0.999, eps = 1.0e-8, weight_decay = 0.1>} : tensor<f32>
     return %l : tensor<f32>
@@ -27,8 +27,8 @@ module @two attributes {tessera.numerics = "native", tessera.workspace_max = 9 :
   func.func @train(%x: tensor<4x4xf32> {tessera.data = "x"}) -> (tensor<f32> {tessera.name = "loss"}) attributes {tessera.entry = "train", tessera_sr.hint = "full"} {
     %another = tessera.constant dense<2.0> : tensor<f32>
     %v = tessera.param "w" init = #tessera.constant<1.0> : tensor<4x4xf32>
-    %1 = tessera.matmul %x, %v {tsched.group = "g"} : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
-    %2 = tessera.mul %1, %another {tessera_sr.segment = 0 : i64} : tensor<4x4xf32>, tensor<f32> -> tensor<4x4xf32>
+    %1 = tessera.matmul %x, %v {tsched.group = "g"} : tensor<4x4xf32>
+    %2 = tessera.mul %1, %another {tessera_sr.segment = 0 : i64} : (tensor<4x4xf32>, tensor<f32>) -> tensor<4x4xf32>
     %3 = tessera.mean %2 {axes = [0, 1]} : tensor<4x4xf32> -> tensor<f32>
     tessera.minimize %3 {optimizer = #tessera.adamw<lr = 100.0, beta1 = 0.8, beta2 = 0.99, eps = 0.1, weight_decay = 0.0>, clip_norm = 0.5, lr_schedule = {kind = "cosine", warmup_steps = 10, total_steps = 100, final = 0.30000000000000004}} : tensor<f32>
     return %3 : tensor<f32>
@@ -45,8 +45,8 @@ module @three {
   func.func @train(%x: tensor<4x4xf32> {tessera.data = "x"}) -> (tensor<f32> {tessera.name = "loss"}) attributes {tessera.entry = "train"} {
     %w = tessera.param "w" init = #tessera.uniform<-0.5, 0.5> : tensor<4x4xf32>
     %c = tessera.constant dense<2.0> : tensor<f32>
-    %y = tessera.matmul %x, %w : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
-    %z = tessera.mul %y, %c : tensor<4x4xf32>, tensor<f32> -> tensor<4x4xf32>
+    %y = tessera.matmul %x, %w : tensor<4x4xf32>
+    %z = tessera.mul %y, %c : (tensor<4x4xf32>, tensor<f32>) -> tensor<4x4xf32>
     %l = tessera.mean %z {axes = [0, 1]} : tensor<4x4xf32> -> tensor<f32>
     tessera.minimize %l {optimizer = #tessera.sgd<lr = 1.0e-3, momentum = 0.9, weight_decay = 0.0>} : tensor<f32>
     return %l : tensor<f32>
@@ -62,8 +62,8 @@ module @four {
   func.func @train(%x: tensor<4x4xf32> {tessera.data = "x"}) -> (tensor<f32> {tessera.name = "loss"}) attributes {tessera.entry = "train"} {
     %w = tessera.param "w" init = #tessera.uniform<-0.5, 0.5> : tensor<4x4xf32>
     %c = tessera.constant dense<3.0> : tensor<f32>
-    %y = tessera.matmul %x, %w : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
-    %z = tessera.mul %y, %c : tensor<4x4xf32>, tensor<f32> -> tensor<4x4xf32>
+    %y = tessera.matmul %x, %w : tensor<4x4xf32>
+    %z = tessera.mul %y, %c : (tensor<4x4xf32>, tensor<f32>) -> tensor<4x4xf32>
     %l = tessera.mean %z {axes = [0, 1]} : tensor<4x4xf32> -> tensor<f32>
     tessera.minimize %l {optimizer = #tessera.adamw<lr = 1.0e-3, beta1 = 0.9, beta2 = 0.999, eps = 1.0e-8, weight_decay = 0.1>} : tensor<f32>
     return %l : tensor<f32>
@@ -79,7 +79,7 @@ module @forward {
   func.func @f(%x: tensor<4xf32> {tessera.name = "x"}) -> (tensor<4xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
     %a = tessera.exp %x : tensor<4xf32>
     %b = tessera.tanh %x : tensor<4xf32>
-    %y = tessera.add %a, %b : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
+    %y = tessera.add %a, %b : tensor<4xf32>
     return %y : tensor<4xf32>
   }
 }
@@ -92,7 +92,7 @@ module @backward {
   func.func @f(%x: tensor<4xf32> {tessera.name = "x"}) -> (tensor<4xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
     %b = tessera.tanh %x : tensor<4xf32>
     %a = tessera.exp %x : tensor<4xf32>
-    %y = tessera.add %a, %b : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
+    %y = tessera.add %a, %b : tensor<4xf32>
     return %y : tensor<4xf32>
   }
 }
@@ -147,11 +147,11 @@ module @less {
     %y = tessera.while %x {
     ^bb0(%a: tensor<i64>):
       %end = tessera.constant dense<9> : tensor<i64>
-      %c = tessera.compare lt %a, %end : tensor<i64>, tensor<i64> -> tensor<i1>
+      %c = tessera.compare lt %a, %end : tensor<i64> -> tensor<i1>
       tessera.yield %c : tensor<i1>
     } do {
     ^bb0(%a: tensor<i64>):
-      %n = tessera.add %a, %a : tensor<i64>, tensor<i64> -> tensor<i64>
+      %n = tessera.add %a, %a : tensor<i64>
       tessera.yield %n : tensor<i64>
     } {limit = 20 : i64} : tensor<i64> -> tensor<i64>
     return %y : tensor<i64>
@@ -167,11 +167,11 @@ module @less_or_equal {
     %y = tessera.while %x {
     ^bb0(%a: tensor<i64>):
       %end = tessera.constant dense<9> : tensor<i64>
-      %c = tessera.compare le %a, %end : tensor<i64>, tensor<i64> -> tensor<i1>
+      %c = tessera.compare le %a, %end : tensor<i64> -> tensor<i1>
       tessera.yield %c : tensor<i1>
     } do {
     ^bb0(%a: tensor<i64>):
-      %n = tessera.add %a, %a : tensor<i64>, tensor<i64> -> tensor<i64>
+      %n = tessera.add %a, %a : tensor<i64>
       tessera.yield %n : tensor<i64>
     } {limit = 20 : i64} : tensor<i64> -> tensor<i64>
     return %y : tensor<i64>
@@ -186,7 +186,7 @@ module @less_or_equal {
 module @elements {
   func.func @f(%x: tensor<3xf32> {tessera.name = "x"}) -> (tensor<3xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
     %c = tessera.constant dense<[1.0, 2.0, 3.0]> : tensor<3xf32>
-    %y = tessera.add %x, %c : tensor<3xf32>, tensor<3xf32> -> tensor<3xf32>
+    %y = tessera.add %x, %c : tensor<3xf32>
     return %y : tensor<3xf32>
   }
 }
@@ -198,7 +198,7 @@ module @elements {
 module @other_elements {
   func.func @f(%x: tensor<3xf32> {tessera.name = "x"}) -> (tensor<3xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
     %c = tessera.constant dense<[1.0, 2.0, 4.0]> : tensor<3xf32>
-    %y = tessera.add %x, %c : tensor<3xf32>, tensor<3xf32> -> tensor<3xf32>
+    %y = tessera.add %x, %c : tensor<3xf32>
     return %y : tensor<3xf32>
   }
 }

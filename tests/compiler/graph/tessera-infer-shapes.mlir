@@ -5,7 +5,7 @@
 // CHECK: func.func private @layer(%{{.*}}: tensor<8x64xf32>, %{{.*}}: tensor<64x10xf32>) -> tensor<8x10xf32>
 func.func private @layer(%x: tensor<8x64xf32>, %w: tensor<64x10xf32>) -> tensor<?x?xf32> {
   // CHECK: tessera.matmul {{.*}} -> tensor<8x10xf32>
-  %0 = tessera.matmul %x, %w : tensor<8x64xf32>, tensor<64x10xf32> -> tensor<?x?xf32>
+  %0 = tessera.matmul %x, %w : (tensor<8x64xf32>, tensor<64x10xf32>) -> tensor<?x?xf32>
   // CHECK: tessera.relu %{{.*}} : tensor<8x10xf32>
   %1 = tessera.relu %0 : tensor<?x?xf32>
   return %1 : tensor<?x?xf32>
@@ -30,7 +30,7 @@ func.func @main(%x: tensor<8x64xf32>, %w: tensor<64x10xf32>, %d: tensor<?x10xf32
   %r5 = tessera.reshape %0 : tensor<?x?xf32> -> tensor<4x?x?xf32>
   // What nobody knows stays open.
   // CHECK: tessera.add {{.*}} -> tensor<?x10xf32>
-  %4 = tessera.add %d, %1 : tensor<?x10xf32>, tensor<?xf32> -> tensor<?x10xf32>
+  %4 = tessera.add %d, %1 : (tensor<?x10xf32>, tensor<?xf32>) -> tensor<?x10xf32>
   return %1, %2, %3, %4 : tensor<?xf32>, tensor<?xi64>, tensor<4x?xf32>, tensor<?x10xf32>
 }
 
@@ -39,7 +39,7 @@ func.func @main(%x: tensor<8x64xf32>, %w: tensor<64x10xf32>, %d: tensor<?x10xf32
 // CHECK: %{{.*}}:2 = tessera.jvp %arg0, %arg1 {
 // CHECK-NEXT: ^bb0(%{{.*}}: tensor<4x3xf32>):
 // CHECK-NEXT: tessera.exp %{{.*}} : tensor<4x3xf32>
-// CHECK: } : tensor<4x3xf32>, tensor<4x3xf32> -> tensor<4x3xf32>, tensor<4x3xf32>
+// CHECK: } : tensor<4x3xf32> -> (tensor<4x3xf32>, tensor<4x3xf32>)
 // CHECK: tessera.custom_derivative %{{.*}} {
 // CHECK-NEXT: ^bb0(%{{.*}}: tensor<4x3xf32>):
 // CHECK: } vjp {
@@ -52,7 +52,7 @@ func.func @derivatives(%x: tensor<4x3xf32>, %t: tensor<4x3xf32>) -> tensor<?xf32
   ^bb0(%a: tensor<?x3xf32>):
     %0 = tessera.exp %a : tensor<?x3xf32>
     tessera.yield %0 : tensor<?x3xf32>
-  } : tensor<4x3xf32>, tensor<4x3xf32> -> tensor<?x3xf32>, tensor<?x3xf32>
+  } : tensor<4x3xf32> -> (tensor<?x3xf32>, tensor<?x3xf32>)
   %z = tessera.custom_derivative %d {
   ^bb0(%a: tensor<?x3xf32>):
     %0 = tessera.sum %a {axes = [1]} : tensor<?x3xf32> -> tensor<?xf32>

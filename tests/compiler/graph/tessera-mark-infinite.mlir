@@ -10,12 +10,12 @@
 // CHECK-SAME: tensor<3xi32> {tessera.name = "whole"})
 func.func @flow(%x: tensor<3xf32> {tessera.name = "x"}) -> (tensor<3xf32> {tessera.name = "sum"}, tensor<3xf32> {tessera.name = "soft"}, tensor<3xf32> {tessera.name = "chosen"}, tensor<3xf32> {tessera.name = "plain"}, tensor<3xi32> {tessera.name = "whole"}) attributes {tessera.entry = "infer"} {
   %mask = tessera.constant dense<[0.0, 0xFF800000, 0.0]> : tensor<3xf32>
-  %sum = tessera.add %x, %mask : tensor<3xf32>, tensor<3xf32> -> tensor<3xf32>
+  %sum = tessera.add %x, %mask : tensor<3xf32>
   %soft = tessera.softmax_safe %sum {axis = 0} : tensor<3xf32>
-  %c = tessera.compare lt %x, %sum : tensor<3xf32>, tensor<3xf32> -> tensor<3xi1>
-  %chosen = tessera.where %c, %x, %soft : tensor<3xi1>, tensor<3xf32>, tensor<3xf32> -> tensor<3xf32>
+  %c = tessera.compare lt %x, %sum : tensor<3xf32> -> tensor<3xi1>
+  %chosen = tessera.where %c, %x, %soft : (tensor<3xi1>, tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
   %plain = tessera.exp %x : tensor<3xf32>
-  %whole = tessera.cast %sum : tensor<3xf32> to tensor<3xi32>
+  %whole = tessera.cast %sum : tensor<3xf32> -> tensor<3xi32>
   return %sum, %soft, %chosen, %plain, %whole : tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xi32>
 }
 
@@ -31,7 +31,7 @@ func.func @others(%x: tensor<3xf32> {tessera.name = "x"}) -> (tensor<4xf32> {tes
   %looped = tessera.scan %x {
   ^bb0(%a: tensor<3xf32>):
     %top = tessera.constant dense<0x7F800000> : tensor<3xf32>
-    %b = tessera.max %a, %top : tensor<3xf32>, tensor<3xf32> -> tensor<3xf32>
+    %b = tessera.max %a, %top : tensor<3xf32>
     tessera.yield %b : tensor<3xf32>
   } {carried = 1 : i64, length = 3 : i64} : tensor<3xf32> -> tensor<3xf32>
   %said = tessera.log %x : tensor<3xf32>

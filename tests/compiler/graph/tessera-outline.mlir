@@ -22,12 +22,12 @@ func.func @scan(%s: tensor<2xf32>, %x: tensor<50x2xf32>, %y: tensor<2xf32>) -> (
   %w = tessera.neg %y : tensor<2xf32>
   %0:2 = tessera.scan %s, %x {
   ^bb0(%carry: tensor<2xf32>, %row: tensor<2xf32>):
-    %1 = tessera.mul %carry, %row : tensor<2xf32>, tensor<2xf32> -> tensor<2xf32>
-    %2 = tessera.add %1, %w : tensor<2xf32>, tensor<2xf32> -> tensor<2xf32>
-    %3 = tessera.mul %2, %c : tensor<2xf32>, tensor<2xf32> -> tensor<2xf32>
-    %4 = tessera.add %3, %p : tensor<2xf32>, tensor<2xf32> -> tensor<2xf32>
+    %1 = tessera.mul %carry, %row : tensor<2xf32>
+    %2 = tessera.add %1, %w : tensor<2xf32>
+    %3 = tessera.mul %2, %c : tensor<2xf32>
+    %4 = tessera.add %3, %p : tensor<2xf32>
     tessera.yield %4, %1 : tensor<2xf32>, tensor<2xf32>
-  } {carried = 1 : i64, reverse} : tensor<2xf32>, tensor<50x2xf32> -> tensor<2xf32>, tensor<50x2xf32>
+  } {carried = 1 : i64, reverse} : (tensor<2xf32>, tensor<50x2xf32>) -> (tensor<2xf32>, tensor<50x2xf32>)
   return %0#0, %0#1 : tensor<2xf32>, tensor<50x2xf32>
 }
 
@@ -44,17 +44,17 @@ func.func @scan(%s: tensor<2xf32>, %x: tensor<50x2xf32>, %y: tensor<2xf32>) -> (
 func.func @while(%n: tensor<i64>, %m: tensor<i64>) -> tensor<i64> attributes {tessera.entry = "eval"} {
   %0 = tessera.while %n {
   ^bb0(%i: tensor<i64>):
-    %l = tessera.compare lt %i, %m : tensor<i64>, tensor<i64> -> tensor<i1>
+    %l = tessera.compare lt %i, %m : tensor<i64> -> tensor<i1>
     tessera.yield %l : tensor<i1>
   } do {
   ^bb0(%i: tensor<i64>):
     %k = tessera.constant dense<10> : tensor<i64>
-    %l = tessera.compare lt %i, %k : tensor<i64>, tensor<i64> -> tensor<i1>
+    %l = tessera.compare lt %i, %k : tensor<i64> -> tensor<i1>
     %2 = tessera.if %l {
-      %3 = tessera.add %i, %m : tensor<i64>, tensor<i64> -> tensor<i64>
+      %3 = tessera.add %i, %m : tensor<i64>
       tessera.yield %3 : tensor<i64>
     } else {
-      %3 = tessera.mul %i, %m : tensor<i64>, tensor<i64> -> tensor<i64>
+      %3 = tessera.mul %i, %m : tensor<i64>
       tessera.yield %3 : tensor<i64>
     } : tensor<i1> -> tensor<i64>
     tessera.yield %2 : tensor<i64>

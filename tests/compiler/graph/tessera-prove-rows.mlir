@@ -11,7 +11,7 @@
 // CHECK: [[@LINE+9]]:3: note: result 'y' depends on it
 func.func @center(%a: tensor<4x6xf32>) -> tensor<4x6xf32> {
   %m = tessera.mean %a {axes = [0]} : tensor<4x6xf32> -> tensor<6xf32>
-  %0 = tessera.sub %a, %m : tensor<4x6xf32>, tensor<6xf32> -> tensor<4x6xf32>
+  %0 = tessera.sub %a, %m : (tensor<4x6xf32>, tensor<6xf32>) -> tensor<4x6xf32>
   return %0 : tensor<4x6xf32>
 }
 func.func @f(%x: tensor<4x2x3xf32> {tessera.name = "x"}) -> (tensor<4x6xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer", tessera.rows_independent} {
@@ -29,7 +29,7 @@ func.func @f(%x: tensor<4x2x3xf32> {tessera.name = "x"}) -> (tensor<4x6xf32> {te
 // CHECK: note: result 'y' depends on it
 func.func @f(%x: tensor<4xf32> {tessera.name = "x"}) -> (tensor<4xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer", tessera.rows_independent} {
   %0 = tessera.iota {axis = 0} : tensor<4xf32>
-  %1 = tessera.add %x, %0 : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
+  %1 = tessera.add %x, %0 : tensor<4xf32>
   return %1 : tensor<4xf32>
 }
 
@@ -52,7 +52,7 @@ func.func @f(%x: tensor<4xf32> {tessera.data = "x"}) -> (tensor<4xf32> {tessera.
   return %0 : tensor<4xf32>
 }
 func.func @g(%x: tensor<4xf32> {tessera.data = "x"}, %s: tensor<f32> {tessera.name = "s"}) -> (tensor<4xf32> {tessera.name = "y"}) attributes {tessera.entry = "eval"} {
-  %0 = tessera.mul %x, %s : tensor<4xf32>, tensor<f32> -> tensor<4xf32>
+  %0 = tessera.mul %x, %s : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
 

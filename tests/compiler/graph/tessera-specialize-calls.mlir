@@ -35,14 +35,14 @@
 // FLAT-NOT: func.func
 func.func private @attn(%x: tensor<4xf32>) -> tensor<4xf32> {
   %scale = tessera.param "scale" init = #tessera.constant<1.0> : tensor<4xf32>
-  %0 = tessera.dropout %x {rate = 0.5} : tensor<4xf32> -> tensor<4xf32>
-  %1 = tessera.mul %0, %scale : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
+  %0 = tessera.dropout %x {rate = 0.5} : tensor<4xf32>
+  %1 = tessera.mul %0, %scale : tensor<4xf32>
   return %1 : tensor<4xf32>
 }
 // Another tensor of the same name, of another type.
 func.func private @plain(%x: tensor<4xf32>) -> tensor<4xf32> {
   %scale = tessera.param "scale" init = #tessera.constant<1.0> : tensor<f32>
-  %0 = tessera.mul %x, %scale : tensor<4xf32>, tensor<f32> -> tensor<4xf32>
+  %0 = tessera.mul %x, %scale : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
 func.func private @block(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -78,12 +78,12 @@ func.func @infer(%x: tensor<4xf32> {tessera.name = "x"}) -> (tensor<4xf32> {tess
 // FLAT: tessera.opt.state "b.a.w.seen" of "b.a.w"
 func.func private @one(%x: tensor<f32>) -> tensor<f32> {
   %w = tessera.param "w" init = #tessera.constant<1.0> : tensor<f32>
-  %0 = tessera.mul %x, %w : tensor<f32>, tensor<f32> -> tensor<f32>
+  %0 = tessera.mul %x, %w : tensor<f32>
   return %0 : tensor<f32>
 }
 func.func private @see(%x: tensor<f32>) {
   %s = tessera.opt.state "w.seen" of "w" kind "seen" init = #tessera.constant<0.0> : tensor<f32>
-  %0 = tessera.add %s, %x : tensor<f32>, tensor<f32> -> tensor<f32>
+  %0 = tessera.add %s, %x : tensor<f32>
   tessera.assign %0 to "w.seen" : tensor<f32>
   return
 }

@@ -10,8 +10,8 @@
 // RUN: not tessera-opt -inline -tessera-streams --no-output -split-input-file %s 2>&1 | FileCheck %s --check-prefix=SAME
 
 func.func private @block(%x: tensor<4xf32>) -> tensor<4xf32> {
-  %0 = tessera.dropout %x {rate = 0.5} : tensor<4xf32> -> tensor<4xf32>
-  %1 = tessera.dropout %0 {rate = 0.5} : tensor<4xf32> -> tensor<4xf32>
+  %0 = tessera.dropout %x {rate = 0.5} : tensor<4xf32>
+  %1 = tessera.dropout %0 {rate = 0.5} : tensor<4xf32>
   return %1 : tensor<4xf32>
 }
 // CHECK-LABEL: func.func @train
@@ -44,8 +44,8 @@ func.func @drop(%x: tensor<2x2x5x8xf32> {tessera.name = "x"}) -> (tensor<2x2x5x8
   // drop/attention#1
   // CHECK: tessera.attention %{{.*}} {dropout = 1.000000e-01 : f64, stream = 845438027 : i64}
   // CHECK: tessera.attention %{{[^{]* : tensor}}
-  %0 = tessera.attention %x, %x, %x {dropout = 0.1} : tensor<2x2x5x8xf32>, tensor<2x2x5x8xf32>, tensor<2x2x5x8xf32> -> tensor<2x2x5x8xf32>
-  %1 = tessera.attention %0, %x, %x {dropout = 0.1} : tensor<2x2x5x8xf32>, tensor<2x2x5x8xf32>, tensor<2x2x5x8xf32> -> tensor<2x2x5x8xf32>
-  %2 = tessera.attention %1, %x, %x : tensor<2x2x5x8xf32>, tensor<2x2x5x8xf32>, tensor<2x2x5x8xf32> -> tensor<2x2x5x8xf32>
+  %0 = tessera.attention %x, %x, %x {dropout = 0.1} : tensor<2x2x5x8xf32>
+  %1 = tessera.attention %0, %x, %x {dropout = 0.1} : tensor<2x2x5x8xf32>
+  %2 = tessera.attention %1, %x, %x : tensor<2x2x5x8xf32>
   return %2 : tensor<2x2x5x8xf32>
 }

@@ -4,7 +4,7 @@
 
 func.func private @assigns(%x: tensor<f32>) -> tensor<f32> {
   %w = tessera.param "w" init = #tessera.constant<0.5> : tensor<f32>
-  %y = tessera.mul %x, %w : tensor<f32>, tensor<f32> -> tensor<f32>
+  %y = tessera.mul %x, %w : tensor<f32>
   tessera.assign %y to "w" : tensor<f32>
   return %y : tensor<f32>
 }
@@ -16,7 +16,7 @@ func.func private @calls(%x: tensor<f32>) -> tensor<f32> {
 
 func.func private @reads(%x: tensor<f32>) -> tensor<f32> {
   %w = tessera.param "w" init = #tessera.constant<0.5> : tensor<f32>
-  %y = tessera.mul %x, %w : tensor<f32>, tensor<f32> -> tensor<f32>
+  %y = tessera.mul %x, %w : tensor<f32>
   return %y : tensor<f32>
 }
 

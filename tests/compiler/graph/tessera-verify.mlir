@@ -254,11 +254,11 @@ func.func @f(%x: tensor<f32> {tessera.name = "x"}) attributes {tessera.entry = "
   %p = tessera.param "w" init = #tessera.constant<0.0> : tensor<f32>
   %y, %g = tessera.vjp %x, %p {
   ^bb0(%a: tensor<f32>):
-    %0 = tessera.mul %a, %p : tensor<f32>, tensor<f32> -> tensor<f32>
+    %0 = tessera.mul %a, %p : tensor<f32>
     // CHECK: error: [TSR-0221] tessera.minimize: is not allowed in a region of tessera.vjp
     tessera.minimize %0 {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.0, weight_decay = 0.0>} : tensor<f32>
     tessera.yield %0 : tensor<f32>
-  } : tensor<f32>, tensor<f32> -> tensor<f32>, tensor<f32>
+  } : tensor<f32> -> (tensor<f32>, tensor<f32>)
   %z = tessera.custom_derivative %x {
   ^bb0(%a: tensor<f32>):
     tessera.yield %a : tensor<f32>
@@ -278,7 +278,7 @@ func.func @f(%x: tensor<f32> {tessera.name = "x"}) attributes {tessera.entry = "
 // What a function changes that is called in a region, or that one calls which is.
 func.func private @assigns(%x: tensor<f32>) -> tensor<f32> {
   %w = tessera.param "w" init = #tessera.constant<0.5> : tensor<f32>
-  %y = tessera.mul %x, %w : tensor<f32>, tensor<f32> -> tensor<f32>
+  %y = tessera.mul %x, %w : tensor<f32>
   tessera.assign %y to "w" : tensor<f32>
   return %y : tensor<f32>
 }
@@ -289,7 +289,7 @@ func.func private @calls(%x: tensor<f32>) -> tensor<f32> {
 }
 
 func.func @f(%x: tensor<f32> {tessera.name = "x"}) attributes {tessera.entry = "train"} {
-  %c = tessera.compare lt %x, %x : tensor<f32>, tensor<f32> -> tensor<i1>
+  %c = tessera.compare lt %x, %x : tensor<f32> -> tensor<i1>
   %i = tessera.if %c {
     // CHECK: [[@LINE+3]]:10: error: [TSR-0221] func.call: is not allowed in a region of tessera.if: '@calls' leads to a tessera.assign
     // CHECK: note: tessera.assign to 'w' in '@assigns'
@@ -335,13 +335,13 @@ func.func @f(%x: tensor<f32> {tessera.name = "x"}) attributes {tessera.entry = "
     // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: is not allowed in a region of tessera.jvp: '@assigns' leads to a tessera.assign
     %0 = func.call @assigns(%a) : (tensor<f32>) -> tensor<f32>
     tessera.yield %0 : tensor<f32>
-  } : tensor<f32>, tensor<f32> -> tensor<f32>, tensor<f32>
+  } : tensor<f32> -> (tensor<f32>, tensor<f32>)
   %vjp, %dvjp = tessera.vjp %x, %x {
   ^bb0(%a: tensor<f32>):
     // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: is not allowed in a region of tessera.vjp: '@assigns' leads to a tessera.assign
     %0 = func.call @assigns(%a) : (tensor<f32>) -> tensor<f32>
     tessera.yield %0 : tensor<f32>
-  } : tensor<f32>, tensor<f32> -> tensor<f32>, tensor<f32>
+  } : tensor<f32> -> (tensor<f32>, tensor<f32>)
   %z = tessera.custom_derivative %x {
   ^bb0(%a: tensor<f32>):
     // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: is not allowed in a region of tessera.custom_derivative: '@assigns' leads to a tessera.assign
@@ -360,7 +360,7 @@ func.func @f(%x: tensor<f32> {tessera.name = "x"}) attributes {tessera.entry = "
 
 func.func private @trains(%x: tensor<f32>) -> tensor<f32> {
   %w = tessera.param "w" init = #tessera.constant<0.5> : tensor<f32>
-  %y = tessera.mul %x, %w : tensor<f32>, tensor<f32> -> tensor<f32>
+  %y = tessera.mul %x, %w : tensor<f32>
   tessera.minimize %y {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.0, weight_decay = 0.0>} : tensor<f32>
   return %y : tensor<f32>
 }
@@ -377,7 +377,7 @@ func.func @f(%x: tensor<f32> {tessera.name = "x"}) attributes {tessera.entry = "
       tessera.yield %1 : tensor<f32>
     } : tensor<f32>
     tessera.yield %0 : tensor<f32>
-  } : tensor<f32>, tensor<f32> -> tensor<f32>, tensor<f32>
+  } : tensor<f32> -> (tensor<f32>, tensor<f32>)
   return
 }
 
@@ -394,6 +394,6 @@ func.func @f(%x: tensor<f32> {tessera.name = "x"}) attributes {tessera.entry = "
       tessera.yield %a : tensor<f32>
     } : !tessera_sr.token, tensor<f32>
     tessera.yield %0 : tensor<f32>
-  } : tensor<f32>, tensor<f32> -> tensor<f32>, tensor<f32>
+  } : tensor<f32> -> (tensor<f32>, tensor<f32>)
   return
 }

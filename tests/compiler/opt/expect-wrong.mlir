@@ -5,7 +5,7 @@
 
 // CHECK: expect-wrong.mlir:[[@LINE+2]]:8: unexpected error: [TSR-0103] tessera.add: shapes do not broadcast
 func.func @f(%a: tensor<4xf32>, %b: tensor<5xf32>) {
-  %0 = tessera.add %a, %b : tensor<4xf32>, tensor<5xf32> -> tensor<5xf32>
+  %0 = tessera.add %a, %b : (tensor<4xf32>, tensor<5xf32>) -> tensor<5xf32>
   return
 }
 
@@ -26,7 +26,7 @@ func.func @f(%a: tensor<4xf32>, %b: tensor<5xf32>) {
   // CHECK: [[@LINE+2]]: expected warning at line [[@LINE+3]], got none
   // expected-error {{shapes do not broadcast}}
   // expected-warning@+1 {{shapes do not broadcast}}
-  %0 = tessera.add %a, %b : tensor<4xf32>, tensor<5xf32> -> tensor<5xf32>
+  %0 = tessera.add %a, %b : (tensor<4xf32>, tensor<5xf32>) -> tensor<5xf32>
   return
 }
 

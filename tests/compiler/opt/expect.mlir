@@ -3,7 +3,7 @@
 
 func.func @f(%a: tensor<4xf32>, %b: tensor<5xf32>) {
   // expected-error@+1 {{[TSR-0103] tessera.add: shapes do not broadcast}}
-  %0 = tessera.add %a, %b : tensor<4xf32>, tensor<5xf32> -> tensor<5xf32>
+  %0 = tessera.add %a, %b : (tensor<4xf32>, tensor<5xf32>) -> tensor<5xf32>
   return
 }
 

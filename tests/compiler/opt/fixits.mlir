@@ -63,7 +63,7 @@ func.func @f(%casual: tensor<1x2x3x4xf32>) {
   // CHECK: [[@LINE+3]]:{{.*}}: error: [TSR-0152] {{.*}}; did you mean 'causal'?
   // CHECK: {{^}}                                               causal{{$}}
   // JSON: "fix":{"column":48,"length":6,"text":"causal"}
-  tessera.attention %casual, %casual, %casual {casual} : tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32> -> tensor<1x2x3x4xf32>
+  tessera.attention %casual, %casual, %casual {casual} : tensor<1x2x3x4xf32>
   return
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 func.func @f(%a: tensor<8xf32>, %b: tensor<8x10xf32>) {
-  %0 = tessera.matmul %a, %b : tensor<8xf32>, tensor<8x10xf32> -> tensor<10xf32>
+  %0 = tessera.matmul %a, %b : (tensor<8xf32>, tensor<8x10xf32>) -> tensor<10xf32>
   return
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 func.func @f(%a: tensor<2xf32>) {
-  %0 = tessera.ipow %a, %a : tensor<2xf32>, tensor<2xf32> -> tensor<2xf32>
+  %0 = tessera.ipow %a, %a : tensor<2xf32> -> tensor<2xf32>
   return
 }

@@ -2,7 +2,7 @@
 // run: -tessera-verify
 func.func private @keep(%x: tensor<f32>) -> tensor<f32> {
   %w = tessera.param "w" init = #tessera.constant<0.5> : tensor<f32>
-  %y = tessera.mul %x, %w : tensor<f32>, tensor<f32> -> tensor<f32>
+  %y = tessera.mul %x, %w : tensor<f32>
   tessera.assign %y to "w" : tensor<f32>
   return %y : tensor<f32>
 }

@@ -12,6 +12,6 @@ func.func @f(%x: tensor<4xf32>, %t: tensor<4xf32>) -> tensor<4xf32> {
       tessera.yield %1 : tensor<4xf32>
     } : tensor<4xf32> -> tensor<4xf32>
     tessera.yield %0 : tensor<4xf32>
-  } : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>, tensor<4xf32>
+  } : tensor<4xf32> -> (tensor<4xf32>, tensor<4xf32>)
   return %d : tensor<4xf32>
 }

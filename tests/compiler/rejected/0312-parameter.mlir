@@ -4,7 +4,7 @@ func.func @f(%x: tensor<f32>) -> tensor<f32> {
   %w = tessera.param "w" init = #tessera.constant<0.5> : tensor<f32>
   %loss = tessera.custom_derivative %x {
   ^bb0(%a: tensor<f32>):
-    %0 = tessera.mul %a, %w : tensor<f32>, tensor<f32> -> tensor<f32>
+    %0 = tessera.mul %a, %w : tensor<f32>
     tessera.yield %0 : tensor<f32>
   } vjp {
   ^bb0(%a: tensor<f32>, %y: tensor<f32>, %g: tensor<f32>):

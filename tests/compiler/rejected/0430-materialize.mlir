@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // run: -tessera-graph -tsched-fuse
 func.func private @chain(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
-  %0 = tessera.matmul %x, %x : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
-  %1 = tessera.matmul %0, %x : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
+  %0 = tessera.matmul %x, %x : tensor<8x8xf32> -> tensor<8x8xf32>
+  %1 = tessera.matmul %0, %x : tensor<8x8xf32> -> tensor<8x8xf32>
   return %1 : tensor<8x8xf32>
 }
 func.func private @plan(%x: tensor<8x8xf32>) {

@@ -2,7 +2,7 @@
 // run: -tessera-inline-regions -tessera-autodiff -tessera-insert-recompute
 func.func @f() {
   %x = tessera.param "x" init = #tessera.constant<1.0> : tensor<2x2xf32>
-  %a = tessera.add %x, %x : tensor<2x2xf32>, tensor<2x2xf32> -> tensor<2x2xf32>
+  %a = tessera.add %x, %x : tensor<2x2xf32>
   %b = tessera.schedule.checkpoint {budget_bytes = 15} {
     %0 = tessera.tanh %a : tensor<2x2xf32>
     tessera.yield %0 : tensor<2x2xf32>

@@ -36,7 +36,7 @@ func.func @imported() attributes {tessera.entry = "train"} {
   %t, %old = tessera.target.import "r" : !tessera_sr.token, tensor<4xf32>
   // CHECK: tessera_sr.enter
   %r, %1 = tessera.resilience.region {name = "r"} {
-    %0 = tessera.mul %w, %old : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
+    %0 = tessera.mul %w, %old : tensor<4xf32>
     %2 = tessera.exp %0 : tensor<4xf32>
     tessera.yield %2 : tensor<4xf32>
   } : !tessera_sr.token, tensor<4xf32>

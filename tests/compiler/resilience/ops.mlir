@@ -82,9 +82,9 @@ func.func @regions(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
 // CANON-LABEL: func.func @products
 func.func @products(%a: tensor<2x3xf16>, %b: tensor<3x4xf16>, %c: tensor<4x2xf32>) -> (tensor<2x4xf32>, tensor<2x2xf32>) {
   // CHECK: tessera.tile.gemm %{{.*}}, %{{.*}} : (tensor<2x3xf16>, tensor<3x4xf16>) -> tensor<2x4xf32>
-  // CANON: %[[X:.*]] = tessera.cast %{{.*}} : tensor<2x3xf16> to tensor<2x3xf32>
-  // CANON: %[[Y:.*]] = tessera.cast %{{.*}} : tensor<3x4xf16> to tensor<3x4xf32>
-  // CANON: tessera.matmul %[[X]], %[[Y]] : tensor<2x3xf32>, tensor<3x4xf32> -> tensor<2x4xf32>
+  // CANON: %[[X:.*]] = tessera.cast %{{.*}} : tensor<2x3xf16> -> tensor<2x3xf32>
+  // CANON: %[[Y:.*]] = tessera.cast %{{.*}} : tensor<3x4xf16> -> tensor<3x4xf32>
+  // CANON: tessera.matmul %[[X]], %[[Y]] : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
   %0 = "tessera.tile.gemm"(%a, %b) : (tensor<2x3xf16>, tensor<3x4xf16>) -> tensor<2x4xf32>
   // CANON: tessera.relu
   %1 = "tessera.tile.relu"(%0) : (tensor<2x4xf32>) -> tensor<2x4xf32>

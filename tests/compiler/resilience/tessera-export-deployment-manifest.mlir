@@ -17,7 +17,7 @@ module attributes {tessera.mesh = {data = 4}} {
   func.func @f() {
     %w = tessera.param "w" init = #tessera.constant<1.0> : tensor<3xf32>
     %s = tessera.optimizer.shard %w {axis = "data", policy = "zero2"} : (tensor<3xf32>) -> tensor<3xf32>
-    %0 = tessera.mul %s, %s : tensor<3xf32>, tensor<3xf32> -> tensor<3xf32>
+    %0 = tessera.mul %s, %s : tensor<3xf32>
     %loss = tessera.sum %0 {axes = [0]} : tensor<3xf32> -> tensor<f32>
     // CHECK-NOT: export_manifest
     tessera.system.export_manifest {path = "m.json", include = ["mesh", "pipeline"]}
@@ -36,7 +36,7 @@ module attributes {tessera.mesh = {data = 2}} {
   func.func @f() {
     %w = tessera.param "w" init = #tessera.constant<1.0> : tensor<3xf32>
     %s = tessera.optimizer.shard %w {axis = "data", policy = "zero3"} : (tensor<3xf32>) -> tensor<3xf32>
-    %0 = tessera.mul %s, %s : tensor<3xf32>, tensor<3xf32> -> tensor<3xf32>
+    %0 = tessera.mul %s, %s : tensor<3xf32>
     %loss = tessera.sum %0 {axes = [0]} : tensor<3xf32> -> tensor<f32>
     tessera.minimize %loss {optimizer = #tessera.sgd<lr = 1.0, momentum = 0.5, weight_decay = 0.0>} : tensor<f32>
     return
@@ -52,7 +52,7 @@ module attributes {tessera.mesh = {data = 2, model = 2}} {
   func.func @f() {
     %w = tessera.param "w" init = #tessera.constant<1.0> : tensor<3xf32>
     %s = tessera.optimizer.shard %w {axis = "model", policy = "zero3"} : (tensor<3xf32>) -> tensor<3xf32>
-    %0 = tessera.mul %s, %s : tensor<3xf32>, tensor<3xf32> -> tensor<3xf32>
+    %0 = tessera.mul %s, %s : tensor<3xf32>
     %loss = tessera.sum %0 {axes = [0]} : tensor<3xf32> -> tensor<f32>
     tessera.minimize %loss {optimizer = #tessera.sgd<lr = 1.0, momentum = 0.5, weight_decay = 0.0>} : tensor<f32>
     return

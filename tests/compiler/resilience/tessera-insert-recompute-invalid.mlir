@@ -4,7 +4,7 @@
 // CHECK: [[@LINE+1]]:1: error: [TSR-0608] '@f': segment 0 must save 16 bytes even if it recomputes everything else; its budget is 15
 func.func @f() {
   %x = tessera.param "x" init = #tessera.constant<1.0> : tensor<2x2xf32>
-  %a = tessera.add %x, %x : tensor<2x2xf32>, tensor<2x2xf32> -> tensor<2x2xf32>
+  %a = tessera.add %x, %x : tensor<2x2xf32>
   %b = tessera.schedule.checkpoint {budget_bytes = 15} {
     %0 = tessera.tanh %a : tensor<2x2xf32>
     %1 = tessera.exp %0 : tensor<2x2xf32>

@@ -13,7 +13,7 @@ func.func @full() {
   %w = tessera.param "w" init = #tessera.constant<1.0> : tensor<2x2xf32>
   %x = tessera.param "x" init = #tessera.constant<1.0> : tensor<2x2xf32>
   // CHECK: %[[A:.*]] = tessera.matmul
-  %a = tessera.matmul %x, %w : tensor<2x2xf32>, tensor<2x2xf32> -> tensor<2x2xf32>
+  %a = tessera.matmul %x, %w : tensor<2x2xf32>
   // CHECK-NEXT: %[[E:.*]] = tessera.exp %[[A]]
   // CHECK-NEXT: %[[T:.*]] = tessera.tanh %[[E]]
   // CHECK-NEXT: tessera.sum %[[T]]
@@ -45,7 +45,7 @@ func.func @selective() {
   // CHECK: %[[S:.*]] = tessera.sigmoid
   %b = tessera.schedule.checkpoint {
     %0 = tessera.exp %x : tensor<8x256xf32>
-    %1 = tessera.matmul %0, %w : tensor<8x256xf32>, tensor<256x256xf32> -> tensor<8x256xf32>
+    %1 = tessera.matmul %0, %w : (tensor<8x256xf32>, tensor<256x256xf32>) -> tensor<8x256xf32>
     %2 = tessera.sigmoid %1 : tensor<8x256xf32>
     %3 = tessera.tanh %2 : tensor<8x256xf32>
     tessera.yield %3 : tensor<8x256xf32>

@@ -20,7 +20,7 @@ module attributes {tessera.mesh = {data = 4, model = 1}} {
     %u = tessera.param "u" init = #tessera.constant<1.0> : tensor<3xf32>
     %m = tessera.opt.state of "w" kind "velocity" : !tessera.opt.state<of = tensor<3xf32>, kind = "velocity">
     %s:2 = tessera.optimizer.shard %w, %m {axis = "data", policy = "zero2", mesh = ["data", "model"]} : (tensor<3xf32>, !tessera.opt.state<of = tensor<3xf32>, kind = "velocity">) -> (tensor<3xf32>, !tessera.opt.state<of = tensor<3xf32>, kind = "velocity">)
-    %0 = tessera.mul %s#0, %u : tensor<3xf32>, tensor<3xf32> -> tensor<3xf32>
+    %0 = tessera.mul %s#0, %u : tensor<3xf32>
     %loss = tessera.sum %0 {axes = [0]} : tensor<3xf32> -> tensor<f32>
     // CHECK: tessera_sr.shard_slice %[[W]] {axis = "data", begin = 0 : i64, end = 1 : i64, position = 0 : i64} : (tensor<3xf32>) -> tensor<1xf32>
     // CHECK: tessera_sr.reduce_scatter %[[G:.*]] {axis = "data", begin = 0 : i64, end = 1 : i64, position = 0 : i64}

@@ -29,7 +29,7 @@ func.func @train(%x: tensor<4x3xf32> {tessera.data = "x"}) -> (tensor<f32> {tess
   %r, %h = tessera.resilience.region {mode = "replay", name = "stage"} {
     tessera.resilience.on_failure(handler = @mend)
     // CHECK: %[[A:.*]] = tessera.matmul %[[X]], %[[W]]
-    %a = tessera.matmul %x, %w : tensor<4x3xf32>, tensor<3x2xf32> -> tensor<4x2xf32>
+    %a = tessera.matmul %x, %w : (tensor<4x3xf32>, tensor<3x2xf32>) -> tensor<4x2xf32>
     // CHECK: %[[B:.*]] = tessera.tanh %[[A]]
     %b = tessera.tanh %a : tensor<4x2xf32>
     // CHECK: %[[G:.*]] = tessera_sr.barrier %[[B]] : (tensor<4x2xf32>) -> !async.token
@@ -41,7 +41,7 @@ func.func @train(%x: tensor<4x3xf32> {tessera.data = "x"}) -> (tensor<f32> {tess
   // CHECK: %[[S:.*]] = tessera_sr.export_begin "stage"(%[[B]], %[[D]], %[[L]]) : (tensor<4x2xf32>, tensor<4x2xf32>, !async.token) -> !async.token
   tessera.target.export %r : !tessera.res.token
   // CHECK: tessera.sub %[[Y]], %[[I]]#0
-  %d = tessera.sub %h, %old : tensor<4x2xf32>, tensor<4x2xf32> -> tensor<4x2xf32>
+  %d = tessera.sub %h, %old : tensor<4x2xf32>
   %loss = tessera.mean %d {axes = [0, 1]} : tensor<4x2xf32> -> tensor<f32>
   // CHECK: tessera.mul %[[Y]], %[[Y]]
   tessera.minimize %loss {optimizer = #tessera.sgd<lr = 1.0, momentum = 0.0, weight_decay = 0.0>} : tensor<f32>

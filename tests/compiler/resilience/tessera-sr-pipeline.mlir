@@ -25,7 +25,7 @@ module attributes {tessera.mesh = {data = 2}} {
     // CHECK: tessera_sr.enter "stage"
     // CHECK: tessera_sr.leave "stage"
     %t, %h = tessera_sr.resilience_region {
-      %0 = tessera.matmul %x, %w : tensor<8x16xf32>, tensor<16x16xf32> -> tensor<8x16xf32>
+      %0 = tessera.matmul %x, %w : (tensor<8x16xf32>, tensor<16x16xf32>) -> tensor<8x16xf32>
       tessera.yield %0 : tensor<8x16xf32>
     } {mode = "replay", name = "stage"} : !tessera_sr.token, tensor<8x16xf32>
     // CHECK: tessera_sr.barrier

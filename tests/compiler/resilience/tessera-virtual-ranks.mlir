@@ -12,8 +12,8 @@ module @mean attributes {tessera.mesh = {data = 2, model = 3}} {
     // CHECK-DAG: %[[ROWS:.*]] = tessera_sr.vrank_rows %arg0 : tensor<8x4xf32> -> tensor<4x4xf32>
     // CHECK-DAG: %[[W:.*]] = tessera.param "w"
     %w = tessera.param "w" init = #tessera.constant<1.0> : tensor<4xf32>
-    // CHECK: %[[P:.*]] = tessera.mul %[[ROWS]], %[[W]] : tensor<4x4xf32>, tensor<4xf32> -> tensor<4x4xf32>
-    %p = tessera.mul %x, %w : tensor<8x4xf32>, tensor<4xf32> -> tensor<8x4xf32>
+    // CHECK: %[[P:.*]] = tessera.mul %[[ROWS]], %[[W]] : (tensor<4x4xf32>, tensor<4xf32>) -> tensor<4x4xf32>
+    %p = tessera.mul %x, %w : (tensor<8x4xf32>, tensor<4xf32>) -> tensor<8x4xf32>
     // CHECK: %[[S:.*]] = tessera.sum %[[P]] {axes = [0, 1]} : tensor<4x4xf32> -> tensor<f32>
     // CHECK: %[[LOSS:.*]] = tessera_sr.vrank_sum %[[S]] : tensor<f32> -> tensor<f32>
     %loss = tessera.sum %p {axes = [0, 1]} : tensor<8x4xf32> -> tensor<f32>
@@ -21,7 +21,7 @@ module @mean attributes {tessera.mesh = {data = 2, model = 3}} {
     // CHECK: %[[SUM:.*]] = tessera_sr.vrank_sum %[[G]] : tensor<4xf32> -> tensor<4xf32>
     // CHECK: %[[NEXT:.*]] = tessera.sub %[[W]], %[[SUM]]
     %g = tessera.sum %x {axes = [0]} : tensor<8x4xf32> -> tensor<4xf32>
-    %next = tessera.sub %w, %g : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
+    %next = tessera.sub %w, %g : tensor<4xf32>
     // CHECK: tessera.assign %[[NEXT]] to "w"
     tessera.assign %next to "w" : tensor<4xf32>
     // CHECK: return %[[LOSS]]
@@ -50,12 +50,12 @@ module attributes {tessera.mesh = {data = 8}, tessera.virtual_ranks = 4} {
     // CHECK: %[[IOTA:.*]] = tessera.iota {axis = 0 : i64} : tensor<2x1xi64>
     // CHECK: %[[FIRST:.*]] = tessera.mul %[[VRANK]], %[[TWO]] : tensor<i64>
     // CHECK: %[[PLACE:.*]] = tessera.add %[[IOTA]], %[[FIRST]]
-    // CHECK: tessera.philox %[[PLACE]], %{{.*}}, %{{.*}} {stream = 7 : i64} : tensor<2x1xi64>, tensor<i64>, tensor<i64> -> tensor<2x1xf32>
+    // CHECK: tessera.philox %[[PLACE]], %{{.*}}, %{{.*}} {stream = 7 : i64} : (tensor<2x1xi64>, tensor<i64>, tensor<i64>) -> tensor<2x1xf32>
     %place = tessera.iota {axis = 0 : i64} : tensor<8x1xi64>
     %step = tessera.step : tensor<i64>
     %seed = tessera.seed : tensor<i64>
-    %noise = tessera.philox %place, %step, %seed {stream = 7 : i64} : tensor<8x1xi64>, tensor<i64>, tensor<i64> -> tensor<8x1xf32>
-    %y = tessera.mul %x, %noise : tensor<8x3xf32>, tensor<8x1xf32> -> tensor<8x3xf32>
+    %noise = tessera.philox %place, %step, %seed {stream = 7 : i64} : (tensor<8x1xi64>, tensor<i64>, tensor<i64>) -> tensor<8x1xf32>
+    %y = tessera.mul %x, %noise : (tensor<8x3xf32>, tensor<8x1xf32>) -> tensor<8x3xf32>
     %sum = tessera.sum %y {axes = [0, 1]} : tensor<8x3xf32> -> tensor<f32>
     return %sum : tensor<f32>
   }
@@ -67,7 +67,7 @@ module attributes {tessera.mesh = {data = 8}, tessera.virtual_ranks = 4} {
     // CHECK: %[[ROWS:.*]] = tessera_sr.vrank_rows %arg0
     // CHECK: %[[ALL:.*]] = tessera_sr.vrank_gather %[[ROWS]] : tensor<2x3xf32> -> tensor<8x3xf32>
     // CHECK: tessera.sort %[[ALL]] {axis = 0 : i64} : tensor<8x3xf32>
-    %values:2 = tessera.sort %x {axis = 0 : i64} : tensor<8x3xf32> -> tensor<8x3xf32>, tensor<8x3xi64>
+    %values:2 = tessera.sort %x {axis = 0 : i64} : tensor<8x3xf32> -> (tensor<8x3xf32>, tensor<8x3xi64>)
     // CHECK: %[[T:.*]] = tessera.transpose %[[ROWS]] {permutation = [1, 0]} : tensor<2x3xf32> -> tensor<3x2xf32>
     // CHECK: %[[E:.*]] = tessera.exp %[[T]] : tensor<3x2xf32>
     // CHECK: %[[FRONT:.*]] = tessera.transpose %[[E]] {permutation = [1, 0]} : tensor<3x2xf32> -> tensor<2x3xf32>
@@ -83,7 +83,7 @@ module attributes {tessera.mesh = {data = 8}, tessera.virtual_ranks = 4} {
     %top = tessera.reduce_max %x {axes = [0, 1]} : tensor<8x3xf32> -> tensor<f32>
     %first = tessera.slice %values#0 {start = [0, 0], size = [1, 1]} : tensor<8x3xf32> -> tensor<1x1xf32>
     %scalar = tessera.reshape %first : tensor<1x1xf32> -> tensor<f32>
-    %y = tessera.add %top, %scalar : tensor<f32>, tensor<f32> -> tensor<f32>
+    %y = tessera.add %top, %scalar : tensor<f32>
     return %e, %y : tensor<3x8xf32>, tensor<f32>
   }
 }
@@ -101,7 +101,7 @@ module @region attributes {tessera.virtual_ranks = 2 : i64} {
     // CHECK-DAG: %[[S:.*]] = tessera_sr.barrier %arg1, %[[E]] : (tensor<f32>, !async.token) -> tensor<f32>
     %in:2 = tessera_sr.barrier %x, %s, %e : (tensor<4xf32>, tensor<f32>, !async.token) -> (tensor<4xf32>, tensor<f32>)
     // CHECK: %[[P:.*]] = tessera.mul %[[IN]], %[[S]]
-    %p = tessera.mul %in#0, %in#1 : tensor<4xf32>, tensor<f32> -> tensor<4xf32>
+    %p = tessera.mul %in#0, %in#1 : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
     // CHECK: %[[PART:.*]] = tessera.sum %[[P]] {axes = [0]} : tensor<2xf32> -> tensor<f32>
     // CHECK: %[[SUM:.*]] = tessera_sr.vrank_sum %[[PART]]
     %sum = tessera.sum %p {axes = [0]} : tensor<4xf32> -> tensor<f32>
@@ -114,7 +114,7 @@ module @region attributes {tessera.virtual_ranks = 2 : i64} {
     // CHECK-DAG: tessera_sr.barrier %[[SUM]], %[[L]] : (tensor<f32>, !async.token) -> tensor<f32>
     %behind:2 = tessera_sr.barrier %p, %sum, %l : (tensor<4xf32>, tensor<f32>, !async.token) -> (tensor<4xf32>, tensor<f32>)
     %more = tessera.sum %behind#0 {axes = [0]} : tensor<4xf32> -> tensor<f32>
-    %y = tessera.add %behind#1, %more : tensor<f32>, tensor<f32> -> tensor<f32>
+    %y = tessera.add %behind#1, %more : tensor<f32>
     // CHECK: async.await %[[L]]
     async.await %l : !async.token
     return %y : tensor<f32>
@@ -128,7 +128,7 @@ module attributes {tessera.mesh = {data = 4}} {
   func.func @wide(%x: tensor<8xi64> {tessera.data = "x"}) -> (tensor<i64> {tessera.name = "y"}) attributes {tessera.entry = "train"} {
     // CHECK-DAG: tessera.constant dense<9007199254740993> : tensor<2xi64>
     %k = tessera.constant dense<9007199254740993> : tensor<8xi64>
-    %y = tessera.sub %x, %k : tensor<8xi64>, tensor<8xi64> -> tensor<8xi64>
+    %y = tessera.sub %x, %k : tensor<8xi64>
     %sum = tessera.sum %y {axes = [0]} : tensor<8xi64> -> tensor<i64>
     return %sum : tensor<i64>
   }

@@ -13,7 +13,7 @@ module @zero1 attributes {tessera.mesh = {data = 4}} {
   func.func @train(%x: tensor<8x9xf32> {tessera.data = "x"}) -> (tensor<f32> {tessera.name = "loss"})
       attributes {tessera.entry = "train"} {
     %w = tessera.param "w" init = #tessera.constant<1.0> : tensor<9xf32>
-    %y = tessera.mul %x, %w : tensor<8x9xf32>, tensor<9xf32> -> tensor<8x9xf32>
+    %y = tessera.mul %x, %w : (tensor<8x9xf32>, tensor<9xf32>) -> tensor<8x9xf32>
     %loss = tessera.mean %y {axes = [0, 1]} : tensor<8x9xf32> -> tensor<f32>
     // CHECK: %[[W:.*]] = tessera.param "w"
     // CHECK: %[[G:.*]] = tessera.sum
@@ -31,7 +31,7 @@ module @zero1 attributes {tessera.mesh = {data = 4}} {
     // CHECK: tessera.assign %[[KEPT]] to "w.velocity"
     // VRANKS: %[[SUM:.*]] = tessera_sr.vrank_sum %{{.*}} : tensor<9xf32> -> tensor<9xf32>
     // VRANKS: tessera_sr.vrank_part %[[SUM]] {tessera_sr.summed} : tensor<9xf32> -> tensor<3xf32>
-    // VRANKS: %[[STEP:.*]] = tessera.sub {{.*}} : tensor<3xf32>, tensor<3xf32> -> tensor<3xf32>
+    // VRANKS: %[[STEP:.*]] = tessera.sub {{.*}} : tensor<3xf32>
     // VRANKS: tessera_sr.vrank_all_gather %[[STEP]] : tensor<3xf32> -> tensor<9xf32>
     tessera.minimize %loss {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.9, weight_decay = 0.0>, tessera.opt.shard = #tessera.opt.shard<axis = "data">, tessera.opt.partition = #tessera.opt.partition<"zero1">} : tensor<f32>
     return %loss : tensor<f32>
@@ -47,7 +47,7 @@ module @zero2 attributes {tessera.mesh = {data = 4}} {
   func.func @train(%x: tensor<8x5xf32> {tessera.data = "x"}) -> (tensor<f32> {tessera.name = "loss"})
       attributes {tessera.entry = "train"} {
     %w = tessera.param "w" init = #tessera.constant<1.0> : tensor<5xf32>
-    %y = tessera.mul %x, %w : tensor<8x5xf32>, tensor<5xf32> -> tensor<8x5xf32>
+    %y = tessera.mul %x, %w : (tensor<8x5xf32>, tensor<5xf32>) -> tensor<8x5xf32>
     %loss = tessera.mean %y {axes = [0, 1]} : tensor<8x5xf32> -> tensor<f32>
     // CHECK: %[[G:.*]] = tessera.sum
     // CHECK: tessera_sr.vrank_part %[[G]] : tensor<5xf32> -> tensor<2xf32>
@@ -71,7 +71,7 @@ module @zero3 attributes {tessera.mesh = {data = 4}} {
   func.func @train(%x: tensor<8x8xf32> {tessera.data = "x"}) -> (tensor<f32> {tessera.name = "loss"})
       attributes {tessera.entry = "train"} {
     %w = tessera.param "w" init = #tessera.constant<1.0> : tensor<8xf32>
-    %y = tessera.mul %x, %w : tensor<8x8xf32>, tensor<8xf32> -> tensor<8x8xf32>
+    %y = tessera.mul %x, %w : (tensor<8x8xf32>, tensor<8xf32>) -> tensor<8x8xf32>
     %loss = tessera.mean %y {axes = [0, 1]} : tensor<8x8xf32> -> tensor<f32>
     // CHECK: %[[W:.*]] = tessera.param "w"
     // CHECK: %[[PART:.*]] = tessera_sr.vrank_part %[[W]] : tensor<8xf32> -> tensor<2xf32>
@@ -93,7 +93,7 @@ module @zero3 attributes {tessera.mesh = {data = 4}} {
     // CHECK: %[[WHOLE:.*]] = tessera_sr.vrank_all_gather %[[PART]] : tensor<2xf32> -> tensor<8xf32>
     // CHECK: tessera.mul %{{.*}}, %[[WHOLE]]
     %w = tessera.param "w" init = #tessera.constant<1.0> : tensor<8xf32>
-    %y = tessera.mul %x, %w : tensor<8x8xf32>, tensor<8xf32> -> tensor<8x8xf32>
+    %y = tessera.mul %x, %w : (tensor<8x8xf32>, tensor<8xf32>) -> tensor<8x8xf32>
     return %y : tensor<8x8xf32>
   }
 }
@@ -107,14 +107,14 @@ module @clipped attributes {tessera.mesh = {data = 4}} {
   func.func @train(%x: tensor<8x9xf32> {tessera.data = "x"}) -> (tensor<f32> {tessera.name = "loss"}, tensor<f32> {tessera.name = "grad_norm"})
       attributes {tessera.entry = "train"} {
     %w = tessera.param "w" init = #tessera.constant<1.0> : tensor<9xf32>
-    %y = tessera.mul %x, %w : tensor<8x9xf32>, tensor<9xf32> -> tensor<8x9xf32>
+    %y = tessera.mul %x, %w : (tensor<8x9xf32>, tensor<9xf32>) -> tensor<8x9xf32>
     %loss = tessera.mean %y {axes = [0, 1]} : tensor<8x9xf32> -> tensor<f32>
     // CHECK: %[[PG:.*]] = tessera_sr.vrank_part %{{.*}} : tensor<9xf32> -> tensor<3xf32>
     // CHECK: %[[SQUARES:.*]] = tessera_sr.squares %[[PG]] : tensor<3xf32> -> tensor<4xf32>
     // CHECK: tessera.sqrt
     // CHECK: %[[NORM:.*]] = tessera.where
     // CHECK: %[[SCALE:.*]] = tessera.min
-    // CHECK: tessera.sgd %{{.*}}, %[[PG]], %{{.*}}, %[[SCALE]] {{.*}} : tensor<3xf32>, tensor<f32>
+    // CHECK: tessera.sgd %{{.*}}, %[[PG]], %{{.*}}, %[[SCALE]] {{.*}} : (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<f32>)
     // CHECK: return %{{.*}}, %[[NORM]]
     // VRANKS: %[[PART:.*]] = tessera_sr.vrank_part %{{.*}} : tensor<9xf32> -> tensor<3xf32>
     // VRANKS: %[[IN:.*]] = tessera.compare lt
@@ -123,7 +123,7 @@ module @clipped attributes {tessera.mesh = {data = 4}} {
     // VRANKS: %[[SUM:.*]] = tessera.sum %[[SQUARE]] {axes = [0]} : tensor<3xf32> -> tensor<f32>
     // VRANKS: %[[ONE:.*]] = tessera.broadcast %[[SUM]] : tensor<f32> -> tensor<1xf32>
     // VRANKS: tessera_sr.vrank_gather %[[ONE]] : tensor<1xf32> -> tensor<4xf32>
-    %norm = tessera.minimize %loss {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.9, weight_decay = 0.0>, clip_norm = 0.5, tessera.opt.shard = #tessera.opt.shard<axis = "data">, tessera.opt.partition = #tessera.opt.partition<"zero2">} : tensor<f32> -> tensor<f32>
+    %norm = tessera.minimize %loss {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.9, weight_decay = 0.0>, clip_norm = 0.5, tessera.opt.shard = #tessera.opt.shard<axis = "data">, tessera.opt.partition = #tessera.opt.partition<"zero2">} : tensor<f32>
     return %loss, %norm : tensor<f32>, tensor<f32>
   }
 }
@@ -159,7 +159,7 @@ module attributes {tessera.mesh = {data = 2}} {
 module @clipped_whole attributes {tessera.mesh = {data = 4}} {
   func.func @train(%x: tensor<8x9xf32> {tessera.data = "x"}) -> (tensor<f32> {tessera.name = "loss"}) attributes {tessera.entry = "train"} {
     %w = tessera.param "w" init = #tessera.constant<1.0> : tensor<9xf32>
-    %y = tessera.mul %x, %w : tensor<8x9xf32>, tensor<9xf32> -> tensor<8x9xf32>
+    %y = tessera.mul %x, %w : (tensor<8x9xf32>, tensor<9xf32>) -> tensor<8x9xf32>
     %loss = tessera.mean %y {axes = [0, 1]} : tensor<8x9xf32> -> tensor<f32>
     // VRANKS: tessera_sr.vrank_sum %{{.*}} : tensor<f32> -> tensor<f32>
     // VRANKS: %[[G:.*]] = tessera_sr.vrank_sum %{{.*}} : tensor<9xf32> -> tensor<9xf32>

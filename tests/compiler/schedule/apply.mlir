@@ -10,7 +10,7 @@
 // KERNEL: tile.func @k0_matmul
 // KERNEL-SAME: tile = [2, 8, 16, 1, 32]
 func.func private @product(%x: tensor<64x64xf32>, %y: tensor<64x64xf32>) -> tensor<64x64xf32> {
-  %0 = tessera.matmul %x, %y : tensor<64x64xf32>, tensor<64x64xf32> -> tensor<64x64xf32>
+  %0 = tessera.matmul %x, %y : tensor<64x64xf32>
   return %0 : tensor<64x64xf32>
 }
 

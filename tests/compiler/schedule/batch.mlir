@@ -27,11 +27,11 @@ func.func @train(%s: tensor<f32> {tessera.name = "s"}) -> (tensor<f32> {tessera.
   %c = tessera.param "c" init = #tessera.constant<0.5> : tensor<70001xf32>
   %d = tessera.param "d" init = #tessera.constant<0.5> : tensor<100x600xf32>
   %e = tessera.param "e" init = #tessera.constant<0.5> : tensor<70000xf32>
-  %a1 = tessera.mul %a, %s : tensor<300x200xf32>, tensor<f32> -> tensor<300x200xf32>
-  %b1 = tessera.mul %b, %s : tensor<70000xf32>, tensor<f32> -> tensor<70000xf32>
-  %c1 = tessera.mul %c, %s : tensor<70001xf32>, tensor<f32> -> tensor<70001xf32>
-  %d1 = tessera.mul %d, %s : tensor<100x600xf32>, tensor<f32> -> tensor<100x600xf32>
-  %e1 = tessera.sub %e, %s : tensor<70000xf32>, tensor<f32> -> tensor<70000xf32>
+  %a1 = tessera.mul %a, %s : (tensor<300x200xf32>, tensor<f32>) -> tensor<300x200xf32>
+  %b1 = tessera.mul %b, %s : (tensor<70000xf32>, tensor<f32>) -> tensor<70000xf32>
+  %c1 = tessera.mul %c, %s : (tensor<70001xf32>, tensor<f32>) -> tensor<70001xf32>
+  %d1 = tessera.mul %d, %s : (tensor<100x600xf32>, tensor<f32>) -> tensor<100x600xf32>
+  %e1 = tessera.sub %e, %s : (tensor<70000xf32>, tensor<f32>) -> tensor<70000xf32>
   tessera.assign %a1 to "a" : tensor<300x200xf32>
   tessera.assign %b1 to "b" : tensor<70000xf32>
   tessera.assign %c1 to "c" : tensor<70001xf32>
@@ -57,13 +57,13 @@ func.func @early(%x: tensor<64x512xbf16> {tessera.name = "x"}) -> (tensor<64x512
   %a = tessera.param "a" init = #tessera.constant<0.5> : tensor<512x512xf32>
   %b = tessera.param "b" init = #tessera.constant<0.5> : tensor<512x512xf32>
   %c = tessera.param "c" init = #tessera.constant<0.5> : tensor<512x512xf32>
-  %an = tessera.cast %a : tensor<512x512xf32> to tensor<512x512xbf16>
-  %bn = tessera.cast %b : tensor<512x512xf32> to tensor<512x512xbf16>
-  %cn = tessera.cast %c : tensor<512x512xf32> to tensor<512x512xbf16>
-  %ax = tessera.matmul %x, %an : tensor<64x512xbf16>, tensor<512x512xbf16> -> tensor<64x512xbf16>
-  %bx = tessera.matmul %ax, %bn : tensor<64x512xbf16>, tensor<512x512xbf16> -> tensor<64x512xbf16>
-  %cx = tessera.matmul %bx, %cn : tensor<64x512xbf16>, tensor<512x512xbf16> -> tensor<64x512xbf16>
-  %y = tessera.matmul %cx, %bn : tensor<64x512xbf16>, tensor<512x512xbf16> -> tensor<64x512xbf16>
+  %an = tessera.cast %a : tensor<512x512xf32> -> tensor<512x512xbf16>
+  %bn = tessera.cast %b : tensor<512x512xf32> -> tensor<512x512xbf16>
+  %cn = tessera.cast %c : tensor<512x512xf32> -> tensor<512x512xbf16>
+  %ax = tessera.matmul %x, %an : (tensor<64x512xbf16>, tensor<512x512xbf16>) -> tensor<64x512xbf16>
+  %bx = tessera.matmul %ax, %bn : (tensor<64x512xbf16>, tensor<512x512xbf16>) -> tensor<64x512xbf16>
+  %cx = tessera.matmul %bx, %cn : (tensor<64x512xbf16>, tensor<512x512xbf16>) -> tensor<64x512xbf16>
+  %y = tessera.matmul %cx, %bn : (tensor<64x512xbf16>, tensor<512x512xbf16>) -> tensor<64x512xbf16>
   return %y : tensor<64x512xbf16>
 }
 
@@ -78,8 +78,8 @@ func.func @numbers(%a: tensor<64x16xi64> {tessera.name = "a"}, %b: tensor<512xi6
     -> (tensor<64x16xi64> {tessera.name = "x"}, tensor<512xi64> {tessera.name = "y"}, tensor<512xi64> {tessera.name = "z"}) attributes {tessera.entry = "infer"} {
   %even = tessera.constant dense<9007199254740992> : tensor<i64>
   %odd = tessera.constant dense<9007199254740993> : tensor<i64>
-  %x = tessera.add %a, %even : tensor<64x16xi64>, tensor<i64> -> tensor<64x16xi64>
-  %y = tessera.add %b, %odd : tensor<512xi64>, tensor<i64> -> tensor<512xi64>
-  %z = tessera.add %c, %even : tensor<512xi64>, tensor<i64> -> tensor<512xi64>
+  %x = tessera.add %a, %even : (tensor<64x16xi64>, tensor<i64>) -> tensor<64x16xi64>
+  %y = tessera.add %b, %odd : (tensor<512xi64>, tensor<i64>) -> tensor<512xi64>
+  %z = tessera.add %c, %even : (tensor<512xi64>, tensor<i64>) -> tensor<512xi64>
   return %x, %y, %z : tensor<64x16xi64>, tensor<512xi64>, tensor<512xi64>
 }

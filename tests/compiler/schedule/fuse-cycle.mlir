@@ -10,8 +10,8 @@
 func.func @through_matmul(%x: tensor<16x16xf32> {tessera.name = "x"}, %w: tensor<16x16xf32> {tessera.name = "w"})
     -> (tensor<16x16xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
   %e = tessera.exp %x : tensor<16x16xf32>
-  %m = tessera.matmul %e, %w : tensor<16x16xf32>, tensor<16x16xf32> -> tensor<16x16xf32>
-  %y = tessera.add %m, %e : tensor<16x16xf32>, tensor<16x16xf32> -> tensor<16x16xf32>
+  %m = tessera.matmul %e, %w : tensor<16x16xf32>
+  %y = tessera.add %m, %e : tensor<16x16xf32>
   return %y : tensor<16x16xf32>
 }
 
@@ -26,9 +26,9 @@ func.func @crossed(%x: tensor<16x16xf32> {tessera.name = "x"}, %w: tensor<16x16x
     -> (tensor<16x16xf32> {tessera.name = "b"}, tensor<16x16xf32> {tessera.name = "d"}) attributes {tessera.entry = "infer"} {
   %a = tessera.exp %x : tensor<16x16xf32>
   %c = tessera.tanh %w : tensor<16x16xf32>
-  %m = tessera.matmul %a, %w : tensor<16x16xf32>, tensor<16x16xf32> -> tensor<16x16xf32>
-  %n = tessera.matmul %c, %x : tensor<16x16xf32>, tensor<16x16xf32> -> tensor<16x16xf32>
-  %b = tessera.add %m, %c : tensor<16x16xf32>, tensor<16x16xf32> -> tensor<16x16xf32>
-  %d = tessera.add %n, %a : tensor<16x16xf32>, tensor<16x16xf32> -> tensor<16x16xf32>
+  %m = tessera.matmul %a, %w : tensor<16x16xf32>
+  %n = tessera.matmul %c, %x : tensor<16x16xf32>
+  %b = tessera.add %m, %c : tensor<16x16xf32>
+  %d = tessera.add %n, %a : tensor<16x16xf32>
   return %b, %d : tensor<16x16xf32>, tensor<16x16xf32>
 }

@@ -9,54 +9,54 @@
 // CHECK-NEXT: %[[X:.*]] = tessera.sub %[[W]], %[[N]]
 // CHECK-NEXT: tsched.return %[[X]], %[[N]] : tensor<64x96xf32>, tensor<64x96xf32>
 tsched.func @k0_matmul(%a: tensor<128x64xf32>, %b: tensor<128x96xf32>) -> tensor<64x96xf32> attributes {bytes = 106496 : i64, flops = 1572864 : i64, kind = "matmul", source = "default"} {
-  %0 = tessera.matmul %a, %b {transpose_a = true} : tensor<128x64xf32>, tensor<128x96xf32> -> tensor<64x96xf32>
+  %0 = tessera.matmul %a, %b {transpose_a = true} : (tensor<128x64xf32>, tensor<128x96xf32>) -> tensor<64x96xf32>
   tsched.return %0 : tensor<64x96xf32>
 }
 // CHECK: tsched.func @k1_step(
 tsched.func @k1_step(%w: tensor<64x96xf32>, %g: tensor<64x96xf32>, %m: tensor<64x96xf32>) -> (tensor<64x96xf32>, tensor<64x96xf32>) attributes {bytes = 122880 : i64, flops = 18432 : i64, kind = "map", source = "default"} {
-  %0 = tessera.add %g, %m : tensor<64x96xf32>, tensor<64x96xf32> -> tensor<64x96xf32>
-  %1 = tessera.sub %w, %0 : tensor<64x96xf32>, tensor<64x96xf32> -> tensor<64x96xf32>
+  %0 = tessera.add %g, %m : tensor<64x96xf32>
+  %1 = tessera.sub %w, %0 : tensor<64x96xf32>
   tsched.return %1, %0 : tensor<64x96xf32>, tensor<64x96xf32>
 }
 // CHECK: tsched.func @k2_matmul(
 tsched.func @k2_matmul(%a: tensor<63x64xf32>, %b: tensor<63x96xf32>) -> tensor<64x96xf32> attributes {bytes = 106496 : i64, flops = 1572864 : i64, kind = "matmul", source = "default"} {
-  %0 = tessera.matmul %a, %b {transpose_a = true} : tensor<63x64xf32>, tensor<63x96xf32> -> tensor<64x96xf32>
+  %0 = tessera.matmul %a, %b {transpose_a = true} : (tensor<63x64xf32>, tensor<63x96xf32>) -> tensor<64x96xf32>
   tsched.return %0 : tensor<64x96xf32>
 }
 // CHECK: tsched.func @k3_add(
 tsched.func @k3_add(%g: tensor<64x96xf32>, %m: tensor<64x96xf32>) -> tensor<64x96xf32> attributes {bytes = 73728 : i64, flops = 6144 : i64, kind = "map", source = "default"} {
-  %0 = tessera.add %g, %m : tensor<64x96xf32>, tensor<64x96xf32> -> tensor<64x96xf32>
+  %0 = tessera.add %g, %m : tensor<64x96xf32>
   tsched.return %0 : tensor<64x96xf32>
 }
 // CHECK: tsched.func @k8_matmul(
 tsched.func @k8_matmul(%a: tensor<128x64xf32>, %b: tensor<128x96xf32>) -> tensor<64x96xf32> attributes {bytes = 106496 : i64, flops = 1578000 : i64, kind = "matmul", source = "default"} {
-  %0 = tessera.matmul %a, %b {transpose_a = true} : tensor<128x64xf32>, tensor<128x96xf32> -> tensor<64x96xf32>
+  %0 = tessera.matmul %a, %b {transpose_a = true} : (tensor<128x64xf32>, tensor<128x96xf32>) -> tensor<64x96xf32>
   tsched.return %0 : tensor<64x96xf32>
 }
 // A plan has it so.
 // CHECK: tsched.func @k4_matmul(
 tsched.func @k4_matmul(%a: tensor<128x64xf32>, %b: tensor<128x96xf32>) -> tensor<64x96xf32> attributes {bytes = 106496 : i64, flops = 1572864 : i64, kind = "matmul", source = "user"} {
-  %0 = tessera.matmul %a, %b {transpose_a = true} : tensor<128x64xf32>, tensor<128x96xf32> -> tensor<64x96xf32>
+  %0 = tessera.matmul %a, %b {transpose_a = true} : (tensor<128x64xf32>, tensor<128x96xf32>) -> tensor<64x96xf32>
   tsched.return %0 : tensor<64x96xf32>
 }
 // Of bf16, where a step of the loop may take two.
 // CHECK: tsched.func @k5_matmul_epilogue1(%{{.*}}: tensor<128x64xbf16>, %{{.*}}: tensor<128x96xbf16>, %{{.*}}: tensor<64x96xf32>, %{{.*}}: tensor<64x96xf32>)
 // CHECK-NEXT: %[[H:.*]] = tessera.matmul
-// CHECK-NEXT: tessera.cast %[[H]] : tensor<64x96xbf16> to tensor<64x96xf32>
+// CHECK-NEXT: tessera.cast %[[H]] : tensor<64x96xbf16> -> tensor<64x96xf32>
 tsched.func @k5_matmul(%a: tensor<128x64xbf16>, %b: tensor<128x96xbf16>) -> tensor<64x96xbf16> attributes {bytes = 94208 : i64, flops = 3145728 : i64, kind = "matmul", source = "default"} {
-  %0 = tessera.matmul %a, %b {transpose_a = true} : tensor<128x64xbf16>, tensor<128x96xbf16> -> tensor<64x96xbf16>
+  %0 = tessera.matmul %a, %b {transpose_a = true} : (tensor<128x64xbf16>, tensor<128x96xbf16>) -> tensor<64x96xbf16>
   tsched.return %0 : tensor<64x96xbf16>
 }
 // CHECK: tsched.func @k6_matmul(
 tsched.func @k6_matmul(%a: tensor<127x64xbf16>, %b: tensor<127x96xbf16>) -> tensor<64x96xbf16> attributes {bytes = 94208 : i64, flops = 3145728 : i64, kind = "matmul", source = "default"} {
-  %0 = tessera.matmul %a, %b {transpose_a = true} : tensor<127x64xbf16>, tensor<127x96xbf16> -> tensor<64x96xbf16>
+  %0 = tessera.matmul %a, %b {transpose_a = true} : (tensor<127x64xbf16>, tensor<127x96xbf16>) -> tensor<64x96xbf16>
   tsched.return %0 : tensor<64x96xbf16>
 }
 // CHECK: tsched.func @k7_step(
 tsched.func @k7_step(%w: tensor<64x96xf32>, %h: tensor<64x96xbf16>, %m: tensor<64x96xf32>) -> (tensor<64x96xf32>, tensor<64x96xf32>) attributes {bytes = 110592 : i64, flops = 24576 : i64, kind = "map", source = "default"} {
-  %g = tessera.cast %h : tensor<64x96xbf16> to tensor<64x96xf32>
-  %0 = tessera.add %g, %m : tensor<64x96xf32>, tensor<64x96xf32> -> tensor<64x96xf32>
-  %1 = tessera.sub %w, %0 : tensor<64x96xf32>, tensor<64x96xf32> -> tensor<64x96xf32>
+  %g = tessera.cast %h : tensor<64x96xbf16> -> tensor<64x96xf32>
+  %0 = tessera.add %g, %m : tensor<64x96xf32>
+  %1 = tessera.sub %w, %0 : tensor<64x96xf32>
   tsched.return %1, %0 : tensor<64x96xf32>, tensor<64x96xf32>
 }
 

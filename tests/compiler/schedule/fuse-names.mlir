@@ -9,8 +9,8 @@
 // CHECK: tsched.func @k0_matmul_add__(
 // CHECK: tsched.func @k1_neg(
 func.func @k0_matmul_add(%a: tensor<4x4xf32> {tessera.name = "a"}) -> (tensor<4x4xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
-  %0 = tessera.matmul %a, %a : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
-  %1 = tessera.add %0, %a : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  %0 = tessera.matmul %a, %a : tensor<4x4xf32>
+  %1 = tessera.add %0, %a : tensor<4x4xf32>
   return %1 : tensor<4x4xf32>
 }
 func.func @k0_matmul_add_(%a: tensor<4x4xf32> {tessera.name = "a"}) -> (tensor<4x4xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {

@@ -9,9 +9,9 @@
 // PORTABLE: tsched.call @k{{[0-9]+}}_matmul_cast_cast({{.*}} -> tensor<512x384xf32>
 func.func @wide(%x: tensor<512x256xbf16> {tessera.name = "x"}, %w: tensor<256x384xbf16> {tessera.name = "w"}, %s: tensor<384xf32> {tessera.name = "s"})
     -> (tensor<512xf32> {tessera.name = "a"}, tensor<384xf32> {tessera.name = "b"}) attributes {tessera.entry = "infer"} {
-  %y = tessera.matmul %x, %w : tensor<512x256xbf16>, tensor<256x384xbf16> -> tensor<512x384xbf16>
-  %z = tessera.cast %y : tensor<512x384xbf16> to tensor<512x384xf32>
-  %t = tessera.mul %z, %s : tensor<512x384xf32>, tensor<384xf32> -> tensor<512x384xf32>
+  %y = tessera.matmul %x, %w : (tensor<512x256xbf16>, tensor<256x384xbf16>) -> tensor<512x384xbf16>
+  %z = tessera.cast %y : tensor<512x384xbf16> -> tensor<512x384xf32>
+  %t = tessera.mul %z, %s : (tensor<512x384xf32>, tensor<384xf32>) -> tensor<512x384xf32>
   %a = tessera.sum %t {axes = [1]} : tensor<512x384xf32> -> tensor<512xf32>
   %b = tessera.sum %z {axes = [0]} : tensor<512x384xf32> -> tensor<384xf32>
   return %a, %b : tensor<512xf32>, tensor<384xf32>

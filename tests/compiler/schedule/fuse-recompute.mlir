@@ -13,11 +13,11 @@
 func.func @cheap(%x: tensor<16x32xf32> {tessera.name = "x"}, %w: tensor<32x8xf32> {tessera.name = "w"},
                  %v: tensor<32x8xf32> {tessera.name = "v"}, %b: tensor<8xf32> {tessera.name = "b"})
     -> (tensor<16x8xf32> {tessera.name = "y"}, tensor<16x8xf32> {tessera.name = "z"}) attributes {tessera.entry = "infer"} {
-  %two = tessera.add %b, %b : tensor<8xf32>, tensor<8xf32> -> tensor<8xf32>
-  %m = tessera.matmul %x, %w : tensor<16x32xf32>, tensor<32x8xf32> -> tensor<16x8xf32>
-  %n = tessera.matmul %x, %v : tensor<16x32xf32>, tensor<32x8xf32> -> tensor<16x8xf32>
-  %y = tessera.add %m, %two : tensor<16x8xf32>, tensor<8xf32> -> tensor<16x8xf32>
-  %z = tessera.sub %n, %two : tensor<16x8xf32>, tensor<8xf32> -> tensor<16x8xf32>
+  %two = tessera.add %b, %b : tensor<8xf32>
+  %m = tessera.matmul %x, %w : (tensor<16x32xf32>, tensor<32x8xf32>) -> tensor<16x8xf32>
+  %n = tessera.matmul %x, %v : (tensor<16x32xf32>, tensor<32x8xf32>) -> tensor<16x8xf32>
+  %y = tessera.add %m, %two : (tensor<16x8xf32>, tensor<8xf32>) -> tensor<16x8xf32>
+  %z = tessera.sub %n, %two : (tensor<16x8xf32>, tensor<8xf32>) -> tensor<16x8xf32>
   return %y, %z : tensor<16x8xf32>, tensor<16x8xf32>
 }
 
@@ -33,10 +33,10 @@ func.func @dear(%x: tensor<128x32xf32> {tessera.name = "x"}, %z: tensor<64x64xf3
   %step = tessera.step : tensor<i64>
   %beta = tessera.constant dense<0.9> : tensor<f32>
   %one = tessera.constant dense<1.0> : tensor<f32>
-  %p = tessera.ipow %beta, %step : tensor<f32>, tensor<i64> -> tensor<f32>
-  %c = tessera.sub %one, %p : tensor<f32>, tensor<f32> -> tensor<f32>
-  %a = tessera.mul %x, %c : tensor<128x32xf32>, tensor<f32> -> tensor<128x32xf32>
-  %b = tessera.mul %z, %c : tensor<64x64xf32>, tensor<f32> -> tensor<64x64xf32>
+  %p = tessera.ipow %beta, %step : (tensor<f32>, tensor<i64>) -> tensor<f32>
+  %c = tessera.sub %one, %p : tensor<f32>
+  %a = tessera.mul %x, %c : (tensor<128x32xf32>, tensor<f32>) -> tensor<128x32xf32>
+  %b = tessera.mul %z, %c : (tensor<64x64xf32>, tensor<f32>) -> tensor<64x64xf32>
   return %a, %b : tensor<128x32xf32>, tensor<64x64xf32>
 }
 

@@ -12,11 +12,11 @@
 // CHECK-SAME: kind = "rows"
 func.func @again(%x: tensor<64x96xf32> {tessera.name = "x"}, %w: tensor<96x96xf32> {tessera.name = "w"}, %v: tensor<96xf32> {tessera.name = "v"})
     -> (tensor<64x96xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
-  %n = tessera.layernorm_safe %x {axes = [1], eps = 1.0e-5} : tensor<64x96xf32> -> tensor<64x96xf32>
-  %h = tessera.mul %n, %v : tensor<64x96xf32>, tensor<96xf32> -> tensor<64x96xf32>
-  %m = tessera.matmul %h, %w : tensor<64x96xf32>, tensor<96x96xf32> -> tensor<64x96xf32>
+  %n = tessera.layernorm_safe %x {axes = [1], eps = 1.0e-5} : tensor<64x96xf32>
+  %h = tessera.mul %n, %v : (tensor<64x96xf32>, tensor<96xf32>) -> tensor<64x96xf32>
+  %m = tessera.matmul %h, %w : (tensor<64x96xf32>, tensor<96x96xf32>) -> tensor<64x96xf32>
   %s = tessera.softmax_safe %m {axis = 1 : i64} : tensor<64x96xf32>
-  %y = tessera.mul %s, %n : tensor<64x96xf32>, tensor<64x96xf32> -> tensor<64x96xf32>
+  %y = tessera.mul %s, %n : tensor<64x96xf32>
   return %y : tensor<64x96xf32>
 }
 
@@ -29,10 +29,10 @@ func.func @again(%x: tensor<64x96xf32> {tessera.name = "x"}, %w: tensor<96x96xf3
 // CHECK: tsched.call @k2_{{[a-z_0-9]*}}(%[[M]], %[[N]])
 func.func @stored(%x: tensor<64x96xf32> {tessera.name = "x"}, %w: tensor<96x96xf32> {tessera.name = "w"})
     -> (tensor<64x96xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
-  %n = tessera.layernorm_safe %x {axes = [1], eps = 1.0e-5} : tensor<64x96xf32> -> tensor<64x96xf32>
-  %m = tessera.matmul %n, %w : tensor<64x96xf32>, tensor<96x96xf32> -> tensor<64x96xf32>
+  %n = tessera.layernorm_safe %x {axes = [1], eps = 1.0e-5} : tensor<64x96xf32>
+  %m = tessera.matmul %n, %w : (tensor<64x96xf32>, tensor<96x96xf32>) -> tensor<64x96xf32>
   %s = tessera.softmax_safe %m {axis = 1 : i64} : tensor<64x96xf32>
-  %y = tessera.mul %s, %n : tensor<64x96xf32>, tensor<64x96xf32> -> tensor<64x96xf32>
+  %y = tessera.mul %s, %n : tensor<64x96xf32>
   return %y : tensor<64x96xf32>
 }
 
@@ -45,10 +45,10 @@ func.func @stored(%x: tensor<64x96xf32> {tessera.name = "x"}, %w: tensor<96x96xf
 // CHECK: tsched.call @k2_{{[a-z_0-9]*}}(%[[M]], %[[N]]#0)
 func.func @returned(%x: tensor<64x96xf32> {tessera.name = "x"}, %w: tensor<96x96xf32> {tessera.name = "w"}, %v: tensor<96xf32> {tessera.name = "v"})
     -> (tensor<64x96xf32> {tessera.name = "y"}, tensor<64x96xf32> {tessera.name = "n"}) attributes {tessera.entry = "infer"} {
-  %n = tessera.layernorm_safe %x {axes = [1], eps = 1.0e-5} : tensor<64x96xf32> -> tensor<64x96xf32>
-  %h = tessera.mul %n, %v : tensor<64x96xf32>, tensor<96xf32> -> tensor<64x96xf32>
-  %m = tessera.matmul %h, %w : tensor<64x96xf32>, tensor<96x96xf32> -> tensor<64x96xf32>
+  %n = tessera.layernorm_safe %x {axes = [1], eps = 1.0e-5} : tensor<64x96xf32>
+  %h = tessera.mul %n, %v : (tensor<64x96xf32>, tensor<96xf32>) -> tensor<64x96xf32>
+  %m = tessera.matmul %h, %w : (tensor<64x96xf32>, tensor<96x96xf32>) -> tensor<64x96xf32>
   %s = tessera.softmax_safe %m {axis = 1 : i64} : tensor<64x96xf32>
-  %y = tessera.mul %s, %n : tensor<64x96xf32>, tensor<64x96xf32> -> tensor<64x96xf32>
+  %y = tessera.mul %s, %n : tensor<64x96xf32>
   return %y, %n : tensor<64x96xf32>, tensor<64x96xf32>
 }

@@ -15,7 +15,7 @@
 func.func @chain(%a: tensor<8x4xf32> {tessera.name = "a"}, %b: tensor<4xf32> {tessera.name = "b"})
     -> (tensor<8x4xf32> {tessera.name = "s"}, tensor<8x4xf32> {tessera.name = "n"}) attributes {tessera.entry = "infer"} {
   %e = tessera.exp %a : tensor<8x4xf32>
-  %s = tessera.add %e, %b : tensor<8x4xf32>, tensor<4xf32> -> tensor<8x4xf32>
+  %s = tessera.add %e, %b : (tensor<8x4xf32>, tensor<4xf32>) -> tensor<8x4xf32>
   %n = tessera.neg %s : tensor<8x4xf32>
   return %s, %n : tensor<8x4xf32>, tensor<8x4xf32>
 }
@@ -31,10 +31,10 @@ func.func @chain(%a: tensor<8x4xf32> {tessera.name = "a"}, %b: tensor<4xf32> {te
 func.func @epilogue(%x: tensor<16x32xf32> {tessera.name = "x"}, %w: tensor<32x8xf32> {tessera.name = "w"},
                     %b: tensor<8xf32> {tessera.name = "b"}, %g: tensor<16x8xf32> {tessera.name = "g"})
     -> (tensor<16x8xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
-  %m = tessera.matmul %x, %w : tensor<16x32xf32>, tensor<32x8xf32> -> tensor<16x8xf32>
-  %a = tessera.add %m, %b : tensor<16x8xf32>, tensor<8xf32> -> tensor<16x8xf32>
+  %m = tessera.matmul %x, %w : (tensor<16x32xf32>, tensor<32x8xf32>) -> tensor<16x8xf32>
+  %a = tessera.add %m, %b : (tensor<16x8xf32>, tensor<8xf32>) -> tensor<16x8xf32>
   %e = tessera.exp %g : tensor<16x8xf32>
-  %p = tessera.mul %a, %e : tensor<16x8xf32>, tensor<16x8xf32> -> tensor<16x8xf32>
+  %p = tessera.mul %a, %e : tensor<16x8xf32>
   %y = tessera.relu %p : tensor<16x8xf32>
   return %y : tensor<16x8xf32>
 }
@@ -47,8 +47,8 @@ func.func @epilogue(%x: tensor<16x32xf32> {tessera.name = "x"}, %w: tensor<32x8x
 // CHECK-NEXT: tsched.call @k1_matmul(%[[C]], %arg1)
 func.func @no_prologue(%x: tensor<16x32xui8> {tessera.name = "x"}, %w: tensor<32x8xf32> {tessera.name = "w"})
     -> (tensor<16x8xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
-  %c = tessera.cast %x : tensor<16x32xui8> to tensor<16x32xf32>
-  %m = tessera.matmul %c, %w : tensor<16x32xf32>, tensor<32x8xf32> -> tensor<16x8xf32>
+  %c = tessera.cast %x : tensor<16x32xui8> -> tensor<16x32xf32>
+  %m = tessera.matmul %c, %w : (tensor<16x32xf32>, tensor<32x8xf32>) -> tensor<16x8xf32>
   return %m : tensor<16x8xf32>
 }
 
@@ -64,7 +64,7 @@ func.func @no_prologue(%x: tensor<16x32xui8> {tessera.name = "x"}, %w: tensor<32
 // CHECK-NEXT: tessera.sqrt
 func.func @reduction(%x: tensor<16x32xf32> {tessera.name = "x"}) -> (tensor<16xf32> {tessera.name = "y"})
     attributes {tessera.entry = "infer"} {
-  %s = tessera.mul %x, %x : tensor<16x32xf32>, tensor<16x32xf32> -> tensor<16x32xf32>
+  %s = tessera.mul %x, %x : tensor<16x32xf32>
   %r = tessera.sum %s {axes = [1]} : tensor<16x32xf32> -> tensor<16xf32>
   %y = tessera.sqrt %r : tensor<16xf32>
   return %y : tensor<16xf32>
@@ -108,11 +108,11 @@ func.func @softmax(%x: tensor<16x32xf32> {tessera.name = "x"}) -> (tensor<16x32x
     attributes {tessera.entry = "infer"} {
   %m = tessera.reduce_max %x {axes = [1]} : tensor<16x32xf32> -> tensor<16xf32>
   %mm = tessera.reshape %m : tensor<16xf32> -> tensor<16x1xf32>
-  %d = tessera.sub %x, %mm : tensor<16x32xf32>, tensor<16x1xf32> -> tensor<16x32xf32>
+  %d = tessera.sub %x, %mm : (tensor<16x32xf32>, tensor<16x1xf32>) -> tensor<16x32xf32>
   %e = tessera.exp %d : tensor<16x32xf32>
   %s = tessera.sum %e {axes = [1]} : tensor<16x32xf32> -> tensor<16xf32>
   %ss = tessera.reshape %s : tensor<16xf32> -> tensor<16x1xf32>
-  %y = tessera.div %e, %ss : tensor<16x32xf32>, tensor<16x1xf32> -> tensor<16x32xf32>
+  %y = tessera.div %e, %ss : (tensor<16x32xf32>, tensor<16x1xf32>) -> tensor<16x32xf32>
   return %y : tensor<16x32xf32>
 }
 
@@ -126,7 +126,7 @@ func.func @long_rows(%x: tensor<2x100000xf32> {tessera.name = "x"}) -> (tensor<2
     attributes {tessera.entry = "infer"} {
   %m = tessera.reduce_max %x {axes = [1]} : tensor<2x100000xf32> -> tensor<2xf32>
   %mm = tessera.reshape %m : tensor<2xf32> -> tensor<2x1xf32>
-  %y = tessera.sub %x, %mm : tensor<2x100000xf32>, tensor<2x1xf32> -> tensor<2x100000xf32>
+  %y = tessera.sub %x, %mm : (tensor<2x100000xf32>, tensor<2x1xf32>) -> tensor<2x100000xf32>
   return %y : tensor<2x100000xf32>
 }
 
@@ -142,7 +142,7 @@ func.func @other_dims(%x: tensor<64x64xf32> {tessera.name = "x"})
   %e = tessera.exp %x : tensor<64x64xf32>
   %c = tessera.sum %e {axes = [0]} : tensor<64x64xf32> -> tensor<64xf32>
   %r = tessera.sum %e {axes = [1]} : tensor<64x64xf32> -> tensor<64xf32>
-  %b = tessera.mul %e, %r : tensor<64x64xf32>, tensor<64xf32> -> tensor<64x64xf32>
+  %b = tessera.mul %e, %r : (tensor<64x64xf32>, tensor<64xf32>) -> tensor<64x64xf32>
   return %c, %b : tensor<64xf32>, tensor<64x64xf32>
 }
 
@@ -176,8 +176,8 @@ func.func @constants(%x: tensor<16x8xf32> {tessera.name = "x"}) -> (tensor<16x4x
     attributes {tessera.entry = "infer"} {
   %two = tessera.constant dense<2.0> : tensor<8x4xf32>
   %three = tessera.constant dense<3.0> : tensor<f32>
-  %m = tessera.matmul %x, %two : tensor<16x8xf32>, tensor<8x4xf32> -> tensor<16x4xf32>
-  %y = tessera.mul %m, %three : tensor<16x4xf32>, tensor<f32> -> tensor<16x4xf32>
+  %m = tessera.matmul %x, %two : (tensor<16x8xf32>, tensor<8x4xf32>) -> tensor<16x4xf32>
+  %y = tessera.mul %m, %three : (tensor<16x4xf32>, tensor<f32>) -> tensor<16x4xf32>
   return %y : tensor<16x4xf32>
 }
 
@@ -205,9 +205,9 @@ func.func @nothing(%x: tensor<4xf32> {tessera.name = "x"}) -> (tensor<4xf32> {te
 func.func @views(%x: tensor<48xf32> {tessera.name = "x"}, %w: tensor<8x4xf32> {tessera.name = "w"})
     -> (tensor<12xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
   %a = tessera.reshape %x : tensor<48xf32> -> tensor<6x8xf32>
-  %p = tessera.matmul %a, %w : tensor<6x8xf32>, tensor<8x4xf32> -> tensor<6x4xf32>
+  %p = tessera.matmul %a, %w : (tensor<6x8xf32>, tensor<8x4xf32>) -> tensor<6x4xf32>
   %r = tessera.reshape %p : tensor<6x4xf32> -> tensor<3x8xf32>
-  %q = tessera.matmul %r, %w : tensor<3x8xf32>, tensor<8x4xf32> -> tensor<3x4xf32>
+  %q = tessera.matmul %r, %w : (tensor<3x8xf32>, tensor<8x4xf32>) -> tensor<3x4xf32>
   %y = tessera.reshape %q : tensor<3x4xf32> -> tensor<12xf32>
   return %y : tensor<12xf32>
 }

@@ -8,30 +8,30 @@
 // CHECK-NOT: tsched.func @k0_cast(
 // CHECK: tsched.func @k0_cast_hoisted({{.*}} tsched.hoisted
 tsched.func @k0_cast(%w: tensor<8x4xf32>) -> tensor<8x4xbf16> attributes {bytes = 192 : i64, flops = 32 : i64, kind = "map", source = "default"} {
-  %0 = tessera.cast %w : tensor<8x4xf32> to tensor<8x4xbf16>
+  %0 = tessera.cast %w : tensor<8x4xf32> -> tensor<8x4xbf16>
   tsched.return %0 : tensor<8x4xbf16>
 }
 // CHECK: tsched.func @k1_cast(
 // CHECK: tsched.func @k1_cast_hoisted({{.*}} tsched.hoisted
 tsched.func @k1_cast(%w: tensor<4xf32>) -> tensor<4xbf16> attributes {bytes = 24 : i64, flops = 4 : i64, kind = "map", source = "default"} {
-  %0 = tessera.cast %w : tensor<4xf32> to tensor<4xbf16>
+  %0 = tessera.cast %w : tensor<4xf32> -> tensor<4xbf16>
   tsched.return %0 : tensor<4xbf16>
 }
 // CHECK: tsched.func @k2_matmul(
 tsched.func @k2_matmul(%x: tensor<2x8xbf16>, %w: tensor<8x4xbf16>) -> tensor<2x4xbf16> attributes {bytes = 112 : i64, flops = 128 : i64, kind = "matmul", source = "default"} {
-  %0 = tessera.matmul %x, %w : tensor<2x8xbf16>, tensor<8x4xbf16> -> tensor<2x4xbf16>
+  %0 = tessera.matmul %x, %w : (tensor<2x8xbf16>, tensor<8x4xbf16>) -> tensor<2x4xbf16>
   tsched.return %0 : tensor<2x4xbf16>
 }
 
 // CHECK: tsched.func @k3_add(
 tsched.func @k3_add(%x: tensor<2x4xbf16>, %v: tensor<4xbf16>) -> tensor<2x4xbf16> attributes {bytes = 40 : i64, flops = 8 : i64, kind = "map", source = "default"} {
-  %0 = tessera.add %x, %v : tensor<2x4xbf16>, tensor<4xbf16> -> tensor<2x4xbf16>
+  %0 = tessera.add %x, %v : (tensor<2x4xbf16>, tensor<4xbf16>) -> tensor<2x4xbf16>
   tsched.return %0 : tensor<2x4xbf16>
 }
 // What others than calls name stays.
 // CHECK: tsched.func @k4_vrank_sum(
 tsched.func @k4_vrank_sum(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> attributes {bytes = 48 : i64, flops = 4 : i64, kind = "map", source = "default"} {
-  %0 = tessera.add %x, %y : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
+  %0 = tessera.add %x, %y : tensor<4xf32>
   tsched.return %0 : tensor<4xf32>
 }
 
@@ -67,12 +67,12 @@ func.func @change() -> (tensor<4xbf16> {tessera.name = "y"}) attributes {tessera
 
 // A name that the program has taken already.
 tsched.func @k0_cast(%w: tensor<8x4xf32>) -> tensor<8x4xbf16> attributes {bytes = 192 : i64, flops = 32 : i64, kind = "map", source = "default"} {
-  %0 = tessera.cast %w : tensor<8x4xf32> to tensor<8x4xbf16>
+  %0 = tessera.cast %w : tensor<8x4xf32> -> tensor<8x4xbf16>
   tsched.return %0 : tensor<8x4xbf16>
 }
 // CHECK: tsched.func @k0_cast_hoisted_2({{.*}} tsched.hoisted
 tsched.func @k1_matmul(%x: tensor<2x8xbf16>, %w: tensor<8x4xbf16>) -> tensor<2x4xbf16> attributes {bytes = 112 : i64, flops = 128 : i64, kind = "matmul", source = "default"} {
-  %0 = tessera.matmul %x, %w : tensor<2x8xbf16>, tensor<8x4xbf16> -> tensor<2x4xbf16>
+  %0 = tessera.matmul %x, %w : (tensor<2x8xbf16>, tensor<8x4xbf16>) -> tensor<2x4xbf16>
   tsched.return %0 : tensor<2x4xbf16>
 }
 // CHECK: func.func @k0_cast_hoisted(

@@ -47,12 +47,12 @@ func.func @planned() -> (tensor<64xf32> {tessera.name = "y"}, tensor<512x256xf32
     tensor<512x256xf32> {tessera.name = "b"}) attributes {tessera.entry = "infer"} {
   %i = tessera.iota {axis = 0 : i64} : tensor<64xf32>
   %c = tessera.constant dense<0.03> : tensor<f32>
-  %0 = tessera.mul %i, %c : tensor<64xf32>, tensor<f32> -> tensor<64xf32>
+  %0 = tessera.mul %i, %c : (tensor<64xf32>, tensor<f32>) -> tensor<64xf32>
   %1 = call @curve(%0) : (tensor<64xf32>) -> tensor<64xf32>
   %2 = call @curve(%1) : (tensor<64xf32>) -> tensor<64xf32>
-  %y = tessera.mul %2, %0 : tensor<64xf32>, tensor<64xf32> -> tensor<64xf32>
+  %y = tessera.mul %2, %0 : tensor<64xf32>
   %j = tessera.iota {axis = 1 : i64} : tensor<512x256xf32>
-  %w = tessera.mul %j, %c : tensor<512x256xf32>, tensor<f32> -> tensor<512x256xf32>
+  %w = tessera.mul %j, %c : (tensor<512x256xf32>, tensor<f32>) -> tensor<512x256xf32>
   %v = tessera.cumsum %w {axis = 0 : i64} : tensor<512x256xf32>
   %a, %b = call @both(%v) : (tensor<512x256xf32>) -> (tensor<512x256xf32>, tensor<512x256xf32>)
   return %y, %a, %b : tensor<64xf32>, tensor<512x256xf32>, tensor<512x256xf32>
@@ -63,14 +63,14 @@ func.func @plain() -> (tensor<64xf32> {tessera.name = "y"}, tensor<512x256xf32> 
     tensor<512x256xf32> {tessera.name = "b"}) attributes {tessera.entry = "infer"} {
   %i = tessera.iota {axis = 0 : i64} : tensor<64xf32>
   %c = tessera.constant dense<0.03> : tensor<f32>
-  %0 = tessera.mul %i, %c : tensor<64xf32>, tensor<f32> -> tensor<64xf32>
+  %0 = tessera.mul %i, %c : (tensor<64xf32>, tensor<f32>) -> tensor<64xf32>
   %1 = tessera.softplus %0 : tensor<64xf32>
   %2 = tessera.tanh %1 : tensor<64xf32>
   %3 = tessera.softplus %2 : tensor<64xf32>
   %4 = tessera.tanh %3 : tensor<64xf32>
-  %y = tessera.mul %4, %0 : tensor<64xf32>, tensor<64xf32> -> tensor<64xf32>
+  %y = tessera.mul %4, %0 : tensor<64xf32>
   %j = tessera.iota {axis = 1 : i64} : tensor<512x256xf32>
-  %w = tessera.mul %j, %c : tensor<512x256xf32>, tensor<f32> -> tensor<512x256xf32>
+  %w = tessera.mul %j, %c : (tensor<512x256xf32>, tensor<f32>) -> tensor<512x256xf32>
   %v = tessera.cumsum %w {axis = 0 : i64} : tensor<512x256xf32>
   %a = tessera.exp %v : tensor<512x256xf32>
   %b = tessera.sqrt %v : tensor<512x256xf32>

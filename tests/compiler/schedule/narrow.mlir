@@ -5,34 +5,34 @@
 
 // CHECK-NOT: tsched.func @k0_cast(
 tsched.func @k0_cast(%w: tensor<96x96xbf16>) -> tensor<96x96xf32> attributes {bytes = 55296 : i64, flops = 9216 : i64, kind = "map", source = "default"} {
-  %0 = tessera.cast %w : tensor<96x96xbf16> to tensor<96x96xf32>
+  %0 = tessera.cast %w : tensor<96x96xbf16> -> tensor<96x96xf32>
   tsched.return %0 : tensor<96x96xf32>
 }
 // CHECK: tsched.func @k1_cast(
 tsched.func @k1_cast(%w: tensor<96x96xf16>) -> tensor<96x96xf32> attributes {bytes = 55296 : i64, flops = 9216 : i64, kind = "map", source = "default"} {
-  %0 = tessera.cast %w : tensor<96x96xf16> to tensor<96x96xf32>
+  %0 = tessera.cast %w : tensor<96x96xf16> -> tensor<96x96xf32>
   tsched.return %0 : tensor<96x96xf32>
 }
 // Not widened alone, and narrowed.
 // CHECK: tsched.func @k2_cast_add(
 tsched.func @k2_cast_add(%w: tensor<96x96xbf16>) -> tensor<96x96xf32> attributes {bytes = 55296 : i64, flops = 18432 : i64, kind = "map", source = "default"} {
-  %0 = tessera.cast %w : tensor<96x96xbf16> to tensor<96x96xf32>
-  %1 = tessera.add %0, %0 : tensor<96x96xf32>, tensor<96x96xf32> -> tensor<96x96xf32>
+  %0 = tessera.cast %w : tensor<96x96xbf16> -> tensor<96x96xf32>
+  %1 = tessera.add %0, %0 : tensor<96x96xf32>
   tsched.return %1 : tensor<96x96xf32>
 }
 // CHECK: tsched.func @k3_matmul(%{{.*}}: tensor<40x96xf32>, %{{.*}}: tensor<96x96xf32>)
 // CHECK: tsched.func @k3_matmul_f16(%[[X:.*]]: tensor<40x96xf32>, %[[W:.*]]: tensor<96x96xf16>)
-// CHECK-NEXT: %[[H:.*]] = tessera.cast %[[W]] : tensor<96x96xf16> to tensor<96x96xf32>
+// CHECK-NEXT: %[[H:.*]] = tessera.cast %[[W]] : tensor<96x96xf16> -> tensor<96x96xf32>
 // CHECK-NEXT: tessera.matmul %[[X]], %[[H]]
 // CHECK: tsched.func @k3_matmul_bf16(%{{.*}}: tensor<40x96xf32>, %{{.*}}: tensor<96x96xbf16>)
 tsched.func @k3_matmul(%x: tensor<40x96xf32>, %w: tensor<96x96xf32>) -> tensor<40x96xf32> attributes {bytes = 67584 : i64, flops = 737280 : i64, kind = "matmul", source = "default"} {
-  %0 = tessera.matmul %x, %w : tensor<40x96xf32>, tensor<96x96xf32> -> tensor<40x96xf32>
+  %0 = tessera.matmul %x, %w : (tensor<40x96xf32>, tensor<96x96xf32>) -> tensor<40x96xf32>
   tsched.return %0 : tensor<40x96xf32>
 }
 // CHECK-NOT: tsched.func @k4_matmul(
 // CHECK: tsched.func @k4_matmul_bf16(
 tsched.func @k4_matmul(%x: tensor<4x96xf32>, %w: tensor<96x96xf32>) -> tensor<4x96xf32> attributes {bytes = 39936 : i64, flops = 73728 : i64, kind = "matmul", source = "default"} {
-  %0 = tessera.matmul %x, %w {transpose_b = true} : tensor<4x96xf32>, tensor<96x96xf32> -> tensor<4x96xf32>
+  %0 = tessera.matmul %x, %w {transpose_b = true} : (tensor<4x96xf32>, tensor<96x96xf32>) -> tensor<4x96xf32>
   tsched.return %0 : tensor<4x96xf32>
 }
 

@@ -32,9 +32,9 @@ func.func @softmax(%x: tensor<64x96xf32> {tessera.name = "x"})
 func.func @softmax_gradient(%x: tensor<64x32xf32> {tessera.data = "x"}, %g: tensor<64x96xf32> {tessera.data = "g"})
     -> (tensor<f32> {tessera.name = "loss"}) attributes {tessera.entry = "train"} {
   %w = tessera.param "w" init = #tessera.constant<0.5> : tensor<32x96xf32>
-  %p = tessera.matmul %x, %w : tensor<64x32xf32>, tensor<32x96xf32> -> tensor<64x96xf32>
+  %p = tessera.matmul %x, %w : (tensor<64x32xf32>, tensor<32x96xf32>) -> tensor<64x96xf32>
   %y = tessera.softmax_safe %p {axis = 1 : i64} : tensor<64x96xf32>
-  %z = tessera.mul %y, %g : tensor<64x96xf32>, tensor<64x96xf32> -> tensor<64x96xf32>
+  %z = tessera.mul %y, %g : tensor<64x96xf32>
   %l = tessera.sum %z {axes = [0, 1]} : tensor<64x96xf32> -> tensor<f32>
   tessera.minimize %l {optimizer = #tessera.sgd<lr = 1.0, momentum = 0.0, weight_decay = 0.0>} : tensor<f32>
   return %l : tensor<f32>
@@ -53,7 +53,7 @@ func.func @layernorm(%x: tensor<64x96xf32> {tessera.name = "x"})
     -> (tensor<64x96xf32> {tessera.name = "out"}) attributes {tessera.entry = "infer"} {
   %s = tessera.param "s" init = #tessera.constant<1.0> : tensor<96xf32>
   %b = tessera.param "b" init = #tessera.constant<0.0> : tensor<96xf32>
-  %y = tessera.layernorm_safe %x, %s, %b {axes = [1], eps = 1.0e-5} : tensor<64x96xf32>, tensor<96xf32>, tensor<96xf32> -> tensor<64x96xf32>
+  %y = tessera.layernorm_safe %x, %s, %b {axes = [1], eps = 1.0e-5} : (tensor<64x96xf32>, tensor<96xf32>, tensor<96xf32>) -> tensor<64x96xf32>
   return %y : tensor<64x96xf32>
 }
 
@@ -71,11 +71,11 @@ func.func @layernorm(%x: tensor<64x96xf32> {tessera.name = "x"})
 func.func @layernorm_gradient(%x: tensor<64x32xf32> {tessera.data = "x"}, %g: tensor<64x96xf32> {tessera.data = "g"})
     -> (tensor<f32> {tessera.name = "loss"}) attributes {tessera.entry = "train"} {
   %w = tessera.param "w" init = #tessera.constant<0.5> : tensor<32x96xf32>
-  %p = tessera.matmul %x, %w : tensor<64x32xf32>, tensor<32x96xf32> -> tensor<64x96xf32>
+  %p = tessera.matmul %x, %w : (tensor<64x32xf32>, tensor<32x96xf32>) -> tensor<64x96xf32>
   %s = tessera.param "s" init = #tessera.constant<1.0> : tensor<96xf32>
   %b = tessera.param "b" init = #tessera.constant<0.0> : tensor<96xf32>
-  %y = tessera.layernorm_safe %p, %s, %b {axes = [1], eps = 1.0e-5} : tensor<64x96xf32>, tensor<96xf32>, tensor<96xf32> -> tensor<64x96xf32>
-  %z = tessera.mul %y, %g : tensor<64x96xf32>, tensor<64x96xf32> -> tensor<64x96xf32>
+  %y = tessera.layernorm_safe %p, %s, %b {axes = [1], eps = 1.0e-5} : (tensor<64x96xf32>, tensor<96xf32>, tensor<96xf32>) -> tensor<64x96xf32>
+  %z = tessera.mul %y, %g : tensor<64x96xf32>
   %l = tessera.sum %z {axes = [0, 1]} : tensor<64x96xf32> -> tensor<f32>
   tessera.minimize %l {optimizer = #tessera.sgd<lr = 1.0, momentum = 0.0, weight_decay = 0.0>} : tensor<f32>
   return %l : tensor<f32>
@@ -92,7 +92,7 @@ func.func @layernorm_gradient(%x: tensor<64x32xf32> {tessera.data = "x"}, %g: te
 // CHECK-SAME: kind = "rows"
 func.func @rmsnorm(%x: tensor<64x96xf32> {tessera.name = "x"})
     -> (tensor<64x96xf32> {tessera.name = "out"}) attributes {tessera.entry = "infer"} {
-  %y = tessera.rmsnorm_safe %x {axes = [1], eps = 1.0e-5} : tensor<64x96xf32> -> tensor<64x96xf32>
+  %y = tessera.rmsnorm_safe %x {axes = [1], eps = 1.0e-5} : tensor<64x96xf32>
   return %y : tensor<64x96xf32>
 }
 
@@ -107,7 +107,7 @@ func.func @rmsnorm(%x: tensor<64x96xf32> {tessera.name = "x"})
 // CHECK-SAME: kind = "cross_entropy"
 func.func @cross_entropy(%x: tensor<64x96xf32> {tessera.name = "x"}, %n: tensor<64xi64> {tessera.name = "n"})
     -> (tensor<64xf32> {tessera.name = "out"}) attributes {tessera.entry = "infer"} {
-  %y = tessera.cross_entropy %x, %n : tensor<64x96xf32>, tensor<64xi64> -> tensor<64xf32>
+  %y = tessera.cross_entropy %x, %n : (tensor<64x96xf32>, tensor<64xi64>) -> tensor<64xf32>
   return %y : tensor<64xf32>
 }
 
@@ -125,10 +125,10 @@ func.func @cross_entropy(%x: tensor<64x96xf32> {tessera.name = "x"}, %n: tensor<
 // CHECK-SAME: kind = "cross_entropy_grad"
 func.func @cross_entropy_narrow(%x: tensor<64x96xbf16> {tessera.name = "x"}, %n: tensor<64xi64> {tessera.name = "n"}, %d: tensor<64xf32> {tessera.name = "d"})
     -> (tensor<64xf32> {tessera.name = "out"}, tensor<64x96xbf16> {tessera.name = "dx"}) attributes {tessera.entry = "infer"} {
-  %f = tessera.cast %x : tensor<64x96xbf16> to tensor<64x96xf32>
-  %y = tessera.cross_entropy %f, %n : tensor<64x96xf32>, tensor<64xi64> -> tensor<64xf32>
-  %g = tessera.cross_entropy_grad %f, %n, %d : tensor<64x96xf32>, tensor<64xi64>, tensor<64xf32> -> tensor<64x96xf32>
-  %h = tessera.cast %g : tensor<64x96xf32> to tensor<64x96xbf16>
+  %f = tessera.cast %x : tensor<64x96xbf16> -> tensor<64x96xf32>
+  %y = tessera.cross_entropy %f, %n : (tensor<64x96xf32>, tensor<64xi64>) -> tensor<64xf32>
+  %g = tessera.cross_entropy_grad %f, %n, %d : (tensor<64x96xf32>, tensor<64xi64>, tensor<64xf32>) -> tensor<64x96xf32>
+  %h = tessera.cast %g : tensor<64x96xf32> -> tensor<64x96xbf16>
   return %y, %h : tensor<64xf32>, tensor<64x96xbf16>
 }
 
@@ -140,8 +140,8 @@ func.func @cross_entropy_narrow(%x: tensor<64x96xbf16> {tessera.name = "x"}, %n:
 // CHECK-NEXT: tsched.call @k1_cross_entropy(
 func.func @cross_entropy_shared(%x: tensor<64x96xbf16> {tessera.name = "x"}, %n: tensor<64xi64> {tessera.name = "n"})
     -> (tensor<64xf32> {tessera.name = "out"}, tensor<64x96xf32> {tessera.name = "wide"}) attributes {tessera.entry = "infer"} {
-  %f = tessera.cast %x : tensor<64x96xbf16> to tensor<64x96xf32>
-  %y = tessera.cross_entropy %f, %n : tensor<64x96xf32>, tensor<64xi64> -> tensor<64xf32>
+  %f = tessera.cast %x : tensor<64x96xbf16> -> tensor<64x96xf32>
+  %y = tessera.cross_entropy %f, %n : (tensor<64x96xf32>, tensor<64xi64>) -> tensor<64xf32>
   return %y, %f : tensor<64xf32>, tensor<64x96xf32>
 }
 
@@ -160,8 +160,8 @@ func.func @cross_entropy_shared(%x: tensor<64x96xbf16> {tessera.name = "x"}, %n:
 func.func @cross_entropy_gradient(%x: tensor<64x32xf32> {tessera.data = "x"}, %g: tensor<64x96xf32> {tessera.data = "g"}, %n: tensor<64xi64> {tessera.data = "n"})
     -> (tensor<f32> {tessera.name = "loss"}) attributes {tessera.entry = "train"} {
   %w = tessera.param "w" init = #tessera.constant<0.5> : tensor<32x96xf32>
-  %p = tessera.matmul %x, %w : tensor<64x32xf32>, tensor<32x96xf32> -> tensor<64x96xf32>
-  %y = tessera.cross_entropy %p, %n : tensor<64x96xf32>, tensor<64xi64> -> tensor<64xf32>
+  %p = tessera.matmul %x, %w : (tensor<64x32xf32>, tensor<32x96xf32>) -> tensor<64x96xf32>
+  %y = tessera.cross_entropy %p, %n : (tensor<64x96xf32>, tensor<64xi64>) -> tensor<64xf32>
   %l = tessera.mean %y {axes = [0]} : tensor<64xf32> -> tensor<f32>
   tessera.minimize %l {optimizer = #tessera.sgd<lr = 1.0, momentum = 0.0, weight_decay = 0.0>} : tensor<f32>
   return %l : tensor<f32>
@@ -178,7 +178,7 @@ func.func @cross_entropy_gradient(%x: tensor<64x32xf32> {tessera.data = "x"}, %g
 // CHECK-SAME: kind = "attention"
 func.func @attention(%q: tensor<1x2x64x8xf32> {tessera.name = "q"}, %k: tensor<1x2x64x8xf32> {tessera.name = "k"}, %v: tensor<1x2x64x8xf32> {tessera.name = "v"})
     -> (tensor<1x2x64x8xf32> {tessera.name = "out"}) attributes {tessera.entry = "infer"} {
-  %y = tessera.attention %q, %k, %v {causal} : tensor<1x2x64x8xf32>, tensor<1x2x64x8xf32>, tensor<1x2x64x8xf32> -> tensor<1x2x64x8xf32>
+  %y = tessera.attention %q, %k, %v {causal} : tensor<1x2x64x8xf32>
   return %y : tensor<1x2x64x8xf32>
 }
 
@@ -197,7 +197,7 @@ func.func @attention_gradient() -> (tensor<f32> {tessera.name = "loss"}) attribu
   %q = tessera.param "q" init = #tessera.constant<0.5> : tensor<1x2x64x8xf32>
   %k = tessera.param "k" init = #tessera.constant<0.5> : tensor<1x2x64x8xf32>
   %v = tessera.param "v" init = #tessera.constant<0.5> : tensor<1x2x64x8xf32>
-  %y = tessera.attention %q, %k, %v {causal} : tensor<1x2x64x8xf32>, tensor<1x2x64x8xf32>, tensor<1x2x64x8xf32> -> tensor<1x2x64x8xf32>
+  %y = tessera.attention %q, %k, %v {causal} : tensor<1x2x64x8xf32>
   %l = tessera.sum %y {axes = [0, 1, 2, 3]} : tensor<1x2x64x8xf32> -> tensor<f32>
   tessera.minimize %l {optimizer = #tessera.sgd<lr = 1.0, momentum = 0.0, weight_decay = 0.0>} : tensor<f32>
   return %l : tensor<f32>
@@ -212,10 +212,10 @@ func.func @attention_gradient() -> (tensor<f32> {tessera.name = "loss"}) attribu
 // CHECK-NOT: tessera.broadcast
 func.func @norm_gradient(%x: tensor<64x32xf32> {tessera.data = "x"}) -> (tensor<f32> {tessera.name = "loss"}) attributes {tessera.entry = "train"} {
   %w = tessera.param "w" init = #tessera.constant<0.5> : tensor<32x96xf32>
-  %p = tessera.matmul %x, %w : tensor<64x32xf32>, tensor<32x96xf32> -> tensor<64x96xf32>
-  %n = tessera.layernorm_safe %p {axes = [1], eps = 1.0e-5} : tensor<64x96xf32> -> tensor<64x96xf32>
+  %p = tessera.matmul %x, %w : (tensor<64x32xf32>, tensor<32x96xf32>) -> tensor<64x96xf32>
+  %n = tessera.layernorm_safe %p {axes = [1], eps = 1.0e-5} : tensor<64x96xf32>
   %h = tessera.tanh %n : tensor<64x96xf32>
-  %y = tessera.matmul %h, %w {transpose_b = true} : tensor<64x96xf32>, tensor<32x96xf32> -> tensor<64x32xf32>
+  %y = tessera.matmul %h, %w {transpose_b = true} : (tensor<64x96xf32>, tensor<32x96xf32>) -> tensor<64x32xf32>
   %l = tessera.mean %y {axes = [0, 1]} : tensor<64x32xf32> -> tensor<f32>
   tessera.minimize %l {optimizer = #tessera.sgd<lr = 1.0, momentum = 0.0, weight_decay = 0.0>} : tensor<f32>
   return %l : tensor<f32>
@@ -281,11 +281,11 @@ func.func @columns(%x: tensor<2x64x96xf32> {tessera.name = "x"})
 // CHECK-SAME: kind = "rows"
 func.func @columns_gradient(%y: tensor<2x64x96xf32> {tessera.name = "y"}, %g: tensor<2x64x96xf32> {tessera.name = "g"})
     -> (tensor<2x64x96xf32> {tessera.name = "out"}) attributes {tessera.entry = "infer"} {
-  %p = tessera.mul %y, %g : tensor<2x64x96xf32>, tensor<2x64x96xf32> -> tensor<2x64x96xf32>
+  %p = tessera.mul %y, %g : tensor<2x64x96xf32>
   %s = tessera.sum %p {axes = [1]} : tensor<2x64x96xf32> -> tensor<2x96xf32>
   %r = tessera.reshape %s : tensor<2x96xf32> -> tensor<2x1x96xf32>
-  %d = tessera.sub %g, %r : tensor<2x64x96xf32>, tensor<2x1x96xf32> -> tensor<2x64x96xf32>
-  %z = tessera.mul %d, %y : tensor<2x64x96xf32>, tensor<2x64x96xf32> -> tensor<2x64x96xf32>
+  %d = tessera.sub %g, %r : (tensor<2x64x96xf32>, tensor<2x1x96xf32>) -> tensor<2x64x96xf32>
+  %z = tessera.mul %d, %y : tensor<2x64x96xf32>
   return %z : tensor<2x64x96xf32>
 }
 
@@ -296,7 +296,7 @@ func.func @columns_gradient(%y: tensor<2x64x96xf32> {tessera.name = "y"}, %g: te
 // CHECK-NEXT: tsched.call @k1_reshape(
 // CHECK-NOT: kind = "rows"
 func.func @sum_keeps(%x: tensor<2x64x96xf32> {tessera.name = "x"}) -> (tensor<2x1x96xf32> {tessera.name = "out"}) attributes {tessera.entry = "infer"} {
-  %q = tessera.mul %x, %x : tensor<2x64x96xf32>, tensor<2x64x96xf32> -> tensor<2x64x96xf32>
+  %q = tessera.mul %x, %x : tensor<2x64x96xf32>
   %s = tessera.sum %q {axes = [1]} : tensor<2x64x96xf32> -> tensor<2x96xf32>
   %r = tessera.reshape %s : tensor<2x96xf32> -> tensor<2x1x96xf32>
   return %r : tensor<2x1x96xf32>

@@ -12,10 +12,10 @@ func.func @update_last(%x: tensor<8x8xf32> {tessera.data = "x"}, %labels: tensor
     -> (tensor<8xf32> {tessera.name = "loss"}) attributes {tessera.entry = "train"} {
   %w = tessera.param "w" init = #tessera.constant<0.0> : tensor<8x8xf32>
   %half = tessera.constant dense<0.5> : tensor<f32>
-  %next = tessera.mul %w, %half : tensor<8x8xf32>, tensor<f32> -> tensor<8x8xf32>
+  %next = tessera.mul %w, %half : (tensor<8x8xf32>, tensor<f32>) -> tensor<8x8xf32>
   tessera.assign %next to "w" : tensor<8x8xf32>
-  %y = tessera.matmul %x, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
-  %loss = tessera.cross_entropy %y, %labels : tensor<8x8xf32>, tensor<8xi64> -> tensor<8xf32>
+  %y = tessera.matmul %x, %w : tensor<8x8xf32>
+  %loss = tessera.cross_entropy %y, %labels : (tensor<8x8xf32>, tensor<8xi64>) -> tensor<8xf32>
   return %loss : tensor<8xf32>
 }
 
@@ -32,10 +32,10 @@ func.func @update_soon(%x: tensor<64x64xf32> {tessera.data = "x"}, %z: tensor<64
     attributes {tessera.entry = "train"} {
   %v = tessera.param "v" init = #tessera.constant<0.0> : tensor<64x64xf32>
   %w = tessera.param "w" init = #tessera.constant<0.0> : tensor<64x64xf32>
-  %g = tessera.transpose %x {permutation = [1, 0]} : tensor<64x64xf32> -> tensor<64x64xf32>
-  %h = tessera.transpose %z {permutation = [1, 0]} : tensor<64x64xf32> -> tensor<64x64xf32>
-  %a = tessera.sub %v, %g : tensor<64x64xf32>, tensor<64x64xf32> -> tensor<64x64xf32>
-  %b = tessera.sub %w, %h : tensor<64x64xf32>, tensor<64x64xf32> -> tensor<64x64xf32>
+  %g = tessera.transpose %x {permutation = [1, 0]} : tensor<64x64xf32>
+  %h = tessera.transpose %z {permutation = [1, 0]} : tensor<64x64xf32>
+  %a = tessera.sub %v, %g : tensor<64x64xf32>
+  %b = tessera.sub %w, %h : tensor<64x64xf32>
   tessera.assign %a to "v" : tensor<64x64xf32>
   tessera.assign %b to "w" : tensor<64x64xf32>
   return

@@ -17,6 +17,6 @@
 func.func @predict(%x: tensor<8x96xf32> {tessera.data = "x"}) -> (tensor<8x96xf32> {tessera.name = "y"})
     attributes {tessera.entry = "infer"} {
   %w = tessera.param "w" init = #tessera.normal<0.0, 1.0> : tensor<96x96xf32>
-  %y = tessera.matmul %x, %w : tensor<8x96xf32>, tensor<96x96xf32> -> tensor<8x96xf32>
+  %y = tessera.matmul %x, %w : (tensor<8x96xf32>, tensor<96x96xf32>) -> tensor<8x96xf32>
   return %y : tensor<8x96xf32>
 }

@@ -13,9 +13,9 @@
 func.func @predict(%x: tensor<8x96xf32> {tessera.data = "x"}) -> (tensor<8x96xf32> {tessera.name = "y"})
     attributes {tessera.entry = "infer"} {
   %w = tessera.param "w" init = #tessera.normal<0.0, 1.0> : tensor<96x96xf32>
-  %a = tessera.matmul %x, %w : tensor<8x96xf32>, tensor<96x96xf32> -> tensor<8x96xf32>
-  %b = tessera.matmul %a, %w : tensor<8x96xf32>, tensor<96x96xf32> -> tensor<8x96xf32>
-  %c = tessera.matmul %b, %w {transpose_b = true} : tensor<8x96xf32>, tensor<96x96xf32> -> tensor<8x96xf32>
+  %a = tessera.matmul %x, %w : (tensor<8x96xf32>, tensor<96x96xf32>) -> tensor<8x96xf32>
+  %b = tessera.matmul %a, %w : (tensor<8x96xf32>, tensor<96x96xf32>) -> tensor<8x96xf32>
+  %c = tessera.matmul %b, %w {transpose_b = true} : (tensor<8x96xf32>, tensor<96x96xf32>) -> tensor<8x96xf32>
   return %c : tensor<8x96xf32>
 }
 // CHECK-LABEL: func.func @again
@@ -24,7 +24,7 @@ func.func @predict(%x: tensor<8x96xf32> {tessera.data = "x"}) -> (tensor<8x96xf3
 func.func @again(%x: tensor<3x96xf32> {tessera.data = "z"}) -> (tensor<3x96xf32> {tessera.name = "y"})
     attributes {tessera.entry = "infer"} {
   %w = tessera.param "w" init = #tessera.normal<0.0, 1.0> : tensor<96x96xf32>
-  %a = tessera.matmul %x, %w : tensor<3x96xf32>, tensor<96x96xf32> -> tensor<3x96xf32>
+  %a = tessera.matmul %x, %w : (tensor<3x96xf32>, tensor<96x96xf32>) -> tensor<3x96xf32>
   return %a : tensor<3x96xf32>
 }
 // CHECK-LABEL: func.func @train
@@ -33,8 +33,8 @@ func.func @again(%x: tensor<3x96xf32> {tessera.data = "z"}) -> (tensor<3x96xf32>
 func.func @train(%x: tensor<8x96xf32> {tessera.data = "x"}) -> (tensor<8x96xf32> {tessera.name = "y"})
     attributes {tessera.entry = "train"} {
   %w = tessera.param "w" init = #tessera.normal<0.0, 1.0> : tensor<96x96xf32>
-  %a = tessera.matmul %x, %w : tensor<8x96xf32>, tensor<96x96xf32> -> tensor<8x96xf32>
-  %n = tessera.add %w, %w : tensor<96x96xf32>, tensor<96x96xf32> -> tensor<96x96xf32>
+  %a = tessera.matmul %x, %w : (tensor<8x96xf32>, tensor<96x96xf32>) -> tensor<8x96xf32>
+  %n = tessera.add %w, %w : tensor<96x96xf32>
   tessera.assign %n to "w" : tensor<96x96xf32>
   return %a : tensor<8x96xf32>
 }
@@ -62,12 +62,12 @@ func.func @small(%x: tensor<64x512xf32> {tessera.data = "x"}, %z: tensor<64x512x
   %f = tessera.param "f" init = #tessera.normal<0.0, 1.0> : tensor<512x17xf32>
   %g = tessera.param "g" init = #tessera.normal<0.0, 1.0> : tensor<512x512xf32>
   %h = tessera.param "h" init = #tessera.constant<1.0> : tensor<512x512xbf16>
-  %a = tessera.matmul %x, %s : tensor<64x512xf32>, tensor<512x8xf32> -> tensor<64x8xf32>
-  %b = tessera.matmul %x, %f : tensor<64x512xf32>, tensor<512x17xf32> -> tensor<64x17xf32>
+  %a = tessera.matmul %x, %s : (tensor<64x512xf32>, tensor<512x8xf32>) -> tensor<64x8xf32>
+  %b = tessera.matmul %x, %f : (tensor<64x512xf32>, tensor<512x17xf32>) -> tensor<64x17xf32>
   %k = tessera.exp %g : tensor<512x512xf32>
-  %c = tessera.matmul %x, %k : tensor<64x512xf32>, tensor<512x512xf32> -> tensor<64x512xf32>
-  %d = tessera.matmul %z, %h : tensor<64x512xbf16>, tensor<512x512xbf16> -> tensor<64x512xbf16>
-  %e = tessera.matmul %y, %h : tensor<4x512xbf16>, tensor<512x512xbf16> -> tensor<4x512xbf16>
+  %c = tessera.matmul %x, %k : (tensor<64x512xf32>, tensor<512x512xf32>) -> tensor<64x512xf32>
+  %d = tessera.matmul %z, %h : (tensor<64x512xbf16>, tensor<512x512xbf16>) -> tensor<64x512xbf16>
+  %e = tessera.matmul %y, %h : (tensor<4x512xbf16>, tensor<512x512xbf16>) -> tensor<4x512xbf16>
   return %a, %b, %c, %d, %e : tensor<64x8xf32>, tensor<64x17xf32>, tensor<64x512xf32>, tensor<64x512xbf16>, tensor<4x512xbf16>
 }
 
@@ -90,10 +90,10 @@ func.func @images(%x: tensor<1x8x8x32xf32> {tessera.data = "x"}, %y: tensor<1x8x
   %p = tessera.param "p" init = #tessera.normal<0.0, 1.0> : tensor<1x1x96x96xf32>
   %g = tessera.param "g" init = #tessera.normal<0.0, 1.0> : tensor<3x3x16x192xf32>
   %h = tessera.param "h" init = #tessera.constant<1.0> : tensor<3x3x32x48xbf16>
-  %a = tessera.conv2d %x, %f {strides = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1]} : tensor<1x8x8x32xf32>, tensor<3x3x32x48xf32> -> tensor<1x6x6x48xf32>
-  %b = tessera.matmul %y, %p : tensor<1x8x8x96xf32>, tensor<1x1x96x96xf32> -> tensor<1x8x8x96xf32>
-  %c = tessera.conv2d %x, %g {strides = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1], groups = 2} : tensor<1x8x8x32xf32>, tensor<3x3x16x192xf32> -> tensor<1x6x6x192xf32>
-  %d = tessera.conv2d %z, %h {strides = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1]} : tensor<1x8x8x32xbf16>, tensor<3x3x32x48xbf16> -> tensor<1x6x6x48xbf16>
+  %a = tessera.conv2d %x, %f {strides = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1]} : (tensor<1x8x8x32xf32>, tensor<3x3x32x48xf32>) -> tensor<1x6x6x48xf32>
+  %b = tessera.matmul %y, %p : (tensor<1x8x8x96xf32>, tensor<1x1x96x96xf32>) -> tensor<1x8x8x96xf32>
+  %c = tessera.conv2d %x, %g {strides = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1], groups = 2} : (tensor<1x8x8x32xf32>, tensor<3x3x16x192xf32>) -> tensor<1x6x6x192xf32>
+  %d = tessera.conv2d %z, %h {strides = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1]} : (tensor<1x8x8x32xbf16>, tensor<3x3x32x48xbf16>) -> tensor<1x6x6x48xbf16>
   return %a, %b, %c, %d : tensor<1x6x6x48xf32>, tensor<1x8x8x96xf32>, tensor<1x6x6x192xf32>, tensor<1x6x6x48xbf16>
 }
 
@@ -113,9 +113,9 @@ func.func @filters(%x: tensor<1x8x8x5xf32> {tessera.data = "x"}, %y: tensor<1x8x
   %f = tessera.param "f" init = #tessera.normal<0.0, 1.0> : tensor<2x2x5x29xf32>
   %g = tessera.param "g" init = #tessera.normal<0.0, 1.0> : tensor<3x3x32x10xf32>
   %h = tessera.param "h" init = #tessera.normal<0.0, 1.0> : tensor<3x3x32x7xf32>
-  %a = tessera.conv2d %x, %f {strides = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1]} : tensor<1x8x8x5xf32>, tensor<2x2x5x29xf32> -> tensor<1x7x7x29xf32>
-  %b = tessera.conv2d %y, %g {strides = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1]} : tensor<1x8x8x32xf32>, tensor<3x3x32x10xf32> -> tensor<1x6x6x10xf32>
-  %c = tessera.conv2d %y, %h {strides = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1]} : tensor<1x8x8x32xf32>, tensor<3x3x32x7xf32> -> tensor<1x6x6x7xf32>
+  %a = tessera.conv2d %x, %f {strides = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1]} : (tensor<1x8x8x5xf32>, tensor<2x2x5x29xf32>) -> tensor<1x7x7x29xf32>
+  %b = tessera.conv2d %y, %g {strides = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1]} : (tensor<1x8x8x32xf32>, tensor<3x3x32x10xf32>) -> tensor<1x6x6x10xf32>
+  %c = tessera.conv2d %y, %h {strides = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1]} : (tensor<1x8x8x32xf32>, tensor<3x3x32x7xf32>) -> tensor<1x6x6x7xf32>
   return %a, %b, %c : tensor<1x7x7x29xf32>, tensor<1x6x6x10xf32>, tensor<1x6x6x7xf32>
 }
 
@@ -129,8 +129,8 @@ func.func @filters(%x: tensor<1x8x8x5xf32> {tessera.data = "x"}, %y: tensor<1x8x
 // CHECK: tsched.func @k0_matmul_packed_3(
 func.func @k0_matmul_packed(%x: tensor<8x96xf32> {tessera.data = "x"}) -> (tensor<8x96xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
   %w = tessera.param "w" init = #tessera.normal<0.0, 1.0> : tensor<96x96xf32>
-  %a = tessera.matmul %x, %w : tensor<8x96xf32>, tensor<96x96xf32> -> tensor<8x96xf32>
-  %b = tessera.matmul %a, %w : tensor<8x96xf32>, tensor<96x96xf32> -> tensor<8x96xf32>
+  %a = tessera.matmul %x, %w : (tensor<8x96xf32>, tensor<96x96xf32>) -> tensor<8x96xf32>
+  %b = tessera.matmul %a, %w : (tensor<8x96xf32>, tensor<96x96xf32>) -> tensor<8x96xf32>
   return %b : tensor<8x96xf32>
 }
 func.func @k0_matmul_packed_2(%x: tensor<8xf32> {tessera.data = "z"}) -> (tensor<8xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {

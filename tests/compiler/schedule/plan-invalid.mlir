@@ -145,7 +145,7 @@ func.func @f(%a: tensor<4xf32> {tessera.name = "a"}) -> (tensor<4xf32> {tessera.
 // -----
 func.func @f(%a: tensor<4x4xf32> {tessera.name = "a"}) -> (tensor<4x4xf32> {tessera.name = "b"}) attributes {tessera.entry = "infer"} {
   // CHECK: [[@LINE+1]]:8: error: [TSR-0415] tessera.matmul: tsched.tile is not an array of at most 8 integers
-  %0 = tessera.matmul %a, %a {tsched.tile = [[0], "x"]} : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  %0 = tessera.matmul %a, %a {tsched.tile = [[0], "x"]} : tensor<4x4xf32> -> tensor<4x4xf32>
   return %0 : tensor<4x4xf32>
 }
 
@@ -187,7 +187,7 @@ tsched.collective %g {topology = "carrier pigeon"}
 
 // -----
 func.func private @f(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
-  %0 = tessera.matmul %x, %x : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  %0 = tessera.matmul %x, %x : tensor<4x4xf32> -> tensor<4x4xf32>
   return %0 : tensor<4x4xf32>
 }
 func.func private @plan(%x: tensor<4x4xf32>) {

@@ -17,13 +17,13 @@
 func.func @before(%x: tensor<40x96xf32> {tessera.name = "x"}, %w: tensor<96x64xf32> {tessera.name = "w"})
     -> (tensor<40x64xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
   %r = tessera.relu %x : tensor<40x96xf32>
-  %y = tessera.matmul %r, %w : tensor<40x96xf32>, tensor<96x64xf32> -> tensor<40x64xf32>
+  %y = tessera.matmul %r, %w : (tensor<40x96xf32>, tensor<96x64xf32>) -> tensor<40x64xf32>
   return %y : tensor<40x64xf32>
 }
 func.func @between(%x: tensor<40x96xf32> {tessera.name = "x1"}, %v: tensor<96x96xf32> {tessera.name = "v"}, %w: tensor<96x64xf32> {tessera.name = "w1"})
     -> (tensor<40x64xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
-  %p = tessera.matmul %x, %v : tensor<40x96xf32>, tensor<96x96xf32> -> tensor<40x96xf32>
+  %p = tessera.matmul %x, %v : (tensor<40x96xf32>, tensor<96x96xf32>) -> tensor<40x96xf32>
   %r = tessera.relu %p : tensor<40x96xf32>
-  %y = tessera.matmul %r, %w : tensor<40x96xf32>, tensor<96x64xf32> -> tensor<40x64xf32>
+  %y = tessera.matmul %r, %w : (tensor<40x96xf32>, tensor<96x64xf32>) -> tensor<40x64xf32>
   return %y : tensor<40x64xf32>
 }

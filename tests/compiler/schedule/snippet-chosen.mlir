@@ -13,7 +13,7 @@
 // APPLY-NOT: tsched.collective
 func.func private @attention() {
   %q = tessera.iota {axis = 3 : i64} : tensor<1x2x256x64xf32>
-  %0 = tessera.attention %q, %q, %q : tensor<1x2x256x64xf32>, tensor<1x2x256x64xf32>, tensor<1x2x256x64xf32> -> tensor<1x2x256x64xf32>
+  %0 = tessera.attention %q, %q, %q : tensor<1x2x256x64xf32>
   return
 }
 %attn = tsched.fuse @attention()

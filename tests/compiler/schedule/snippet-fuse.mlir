@@ -8,7 +8,7 @@
 
 func.func private @attention(%q: tensor<8x4x64x32xf32>, %k: tensor<8x4x64x32xf32>, %v: tensor<8x4x64x32xf32>)
     -> tensor<8x4x64x32xf32> {
-  %0 = tessera.attention %q, %k, %v : tensor<8x4x64x32xf32>, tensor<8x4x64x32xf32>, tensor<8x4x64x32xf32> -> tensor<8x4x64x32xf32>
+  %0 = tessera.attention %q, %k, %v : tensor<8x4x64x32xf32>
   return %0 : tensor<8x4x64x32xf32>
 }
 

@@ -13,7 +13,7 @@ tsched.func @count(%a: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<4xf32>, tens
 tsched.func @two(%a: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) attributes {kind = "batch", tile.segments = [2, 1]} {
   %0 = tessera.exp %a : tensor<4xf32>
   // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0410] tessera.add: reads values of two segments
-  %1 = tessera.add %0, %b : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
+  %1 = tessera.add %0, %b : tensor<4xf32>
   tsched.return %0, %1 : tensor<4xf32>, tensor<4xf32>
 }
 
@@ -21,7 +21,7 @@ tsched.func @two(%a: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<4xf32>, tensor
 tsched.func @other(%a: tensor<4x4xf32>, %b: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) attributes {kind = "batch", tile.segments = [2, 1]} {
   %0 = tessera.exp %a : tensor<4x4xf32>
   // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0410] tessera.matmul: is not allowed in a group of segments
-  %1 = tessera.matmul %b, %b : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  %1 = tessera.matmul %b, %b : tensor<4x4xf32>
   tsched.return %0, %1 : tensor<4x4xf32>, tensor<4x4xf32>
 }
 

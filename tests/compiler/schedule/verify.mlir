@@ -3,16 +3,16 @@
 
 // CHECK: [[@LINE+1]]:1: error: [TSR-0413] tsched.func: kind is "map"; its ops make it "matmul"
 tsched.func @kind(%a: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {kind = "map"} {
-  %0 = tessera.matmul %a, %a : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  %0 = tessera.matmul %a, %a : tensor<4x4xf32>
   tsched.return %0 : tensor<4x4xf32>
 }
 
 // -----
 
 tsched.func @two_roots(%a: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {kind = "matmul"} {
-  %0 = tessera.matmul %a, %a : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  %0 = tessera.matmul %a, %a : tensor<4x4xf32>
   // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0410] tessera.matmul: a fusion group has at most one op that is not elementwise
-  %1 = tessera.matmul %0, %a : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  %1 = tessera.matmul %0, %a : tensor<4x4xf32>
   tsched.return %1 : tensor<4x4xf32>
 }
 
@@ -21,7 +21,7 @@ tsched.func @two_roots(%a: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {kind 
 tsched.func @prologue(%a: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {kind = "matmul"} {
   // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0410] tessera.exp: only a reduction takes elementwise ops before it
   %0 = tessera.exp %a : tensor<4x4xf32>
-  %1 = tessera.matmul %0, %a : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  %1 = tessera.matmul %0, %a : tensor<4x4xf32>
   tsched.return %1 : tensor<4x4xf32>
 }
 
@@ -40,7 +40,7 @@ tsched.func @vanished(%a: tensor<4x4xf32>) -> tensor<4xf32> attributes {kind = "
   %0 = tessera.exp %a : tensor<4x4xf32>
   %1 = tessera.sum %0 {axes = [0]} : tensor<4x4xf32> -> tensor<4xf32>
   // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0412] tessera.add: reads a value that exists only before the reduction
-  %2 = tessera.add %0, %1 : tensor<4x4xf32>, tensor<4xf32> -> tensor<4x4xf32>
+  %2 = tessera.add %0, %1 : (tensor<4x4xf32>, tensor<4xf32>) -> tensor<4x4xf32>
   %3 = tessera.neg %1 : tensor<4xf32>
   tsched.return %3 : tensor<4xf32>
 }
@@ -50,7 +50,7 @@ tsched.func @vanished(%a: tensor<4x4xf32>) -> tensor<4xf32> attributes {kind = "
 tsched.func @around(%a: tensor<4x4xf32>, %l: tensor<4xi64>) -> tensor<4xf32> attributes {kind = "cross_entropy"} {
   // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0410] tessera.neg: is not a cast of an operand or result of the op that must be alone in its group
   %0 = tessera.neg %a : tensor<4x4xf32>
-  %1 = tessera.cross_entropy %0, %l : tensor<4x4xf32>, tensor<4xi64> -> tensor<4xf32>
+  %1 = tessera.cross_entropy %0, %l : (tensor<4x4xf32>, tensor<4xi64>) -> tensor<4xf32>
   tsched.return %1 : tensor<4xf32>
 }
 
@@ -58,7 +58,7 @@ tsched.func @around(%a: tensor<4x4xf32>, %l: tensor<4xi64>) -> tensor<4xf32> att
 
 tsched.func @alone(%a: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {kind = "map"} {
   // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0410] tessera.transpose: must be alone in its group
-  %0 = tessera.transpose %a {permutation = [1, 0]} : tensor<4x4xf32> -> tensor<4x4xf32>
+  %0 = tessera.transpose %a {permutation = [1, 0]} : tensor<4x4xf32>
   %1 = tessera.exp %0 : tensor<4x4xf32>
   tsched.return %1 : tensor<4x4xf32>
 }
@@ -81,7 +81,7 @@ tsched.func @passed(%a: tensor<4xf32>) -> tensor<4xf32> attributes {kind = "map"
 // -----
 
 tsched.func @constant(%a: tensor<2xf32>) -> (tensor<2xf32>, tensor<f32>) attributes {kind = "rows"} {
-  %0 = tessera.mul %a, %a : tensor<2xf32>, tensor<2xf32> -> tensor<2xf32>
+  %0 = tessera.mul %a, %a : tensor<2xf32>
   %1 = tessera.sum %0 {axes = [0]} : tensor<2xf32> -> tensor<f32>
   %2 = tessera.constant dense<0.0> : tensor<f32>
   // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0411] tsched.return: a constant cannot be an output of a group of kind "rows"
@@ -124,7 +124,7 @@ tsched.func @other_axes(%a: tensor<4x4xf32>) -> (tensor<4xf32>, tensor<4xf32>) a
 tsched.func @summed_and_read(%a: tensor<4x4xf32>) -> (tensor<4xf32>, tensor<4x4xf32>) attributes {kind = "rows"} {
   %0 = tessera.sum %a {axes = [0]} : tensor<4x4xf32> -> tensor<4xf32>
   %1 = tessera.sum %a {axes = [1]} : tensor<4x4xf32> -> tensor<4xf32>
-  %2 = tessera.sub %a, %0 : tensor<4x4xf32>, tensor<4xf32> -> tensor<4x4xf32>
+  %2 = tessera.sub %a, %0 : (tensor<4x4xf32>, tensor<4xf32>) -> tensor<4x4xf32>
   tsched.return %1, %2 : tensor<4xf32>, tensor<4x4xf32>
 }
 
@@ -132,7 +132,7 @@ tsched.func @summed_and_read(%a: tensor<4x4xf32>) -> (tensor<4xf32>, tensor<4x4x
 
 tsched.func @no_rows(%a: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {kind = "rows"} {
   // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0410] tessera.matmul: is not allowed in a rows group
-  %0 = tessera.matmul %a, %a : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  %0 = tessera.matmul %a, %a : tensor<4x4xf32>
   tsched.return %0 : tensor<4x4xf32>
 }
 
@@ -142,7 +142,7 @@ tsched.func @no_rows(%a: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {kind = 
 // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0413] tsched.func: its ops do not form a rows group
 tsched.func @crossed(%a: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {kind = "rows"} {
   %0 = tessera.sum %a {axes = [1]} : tensor<4x4xf32> -> tensor<4xf32>
-  %1 = tessera.sub %a, %0 : tensor<4x4xf32>, tensor<4xf32> -> tensor<4x4xf32>
+  %1 = tessera.sub %a, %0 : (tensor<4x4xf32>, tensor<4xf32>) -> tensor<4x4xf32>
   tsched.return %1 : tensor<4x4xf32>
 }
 
@@ -167,7 +167,7 @@ tsched.func @strips(%a: tensor<4x20xf32>) -> tensor<3x4x16xf32> attributes {kind
 tsched.func @transposed(%a: tensor<4x4xf32>, %p: tensor<2x4x16xf32>) -> tensor<4x20xf32> attributes {kind = "matmul"} {
   // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0410] tsched.unpack: may only be the second operand of a product, not transposed
   %0 = tsched.unpack %p : tensor<2x4x16xf32> -> tensor<20x4xf32>
-  %1 = tessera.matmul %a, %0 {transpose_b = true} : tensor<4x4xf32>, tensor<20x4xf32> -> tensor<4x20xf32>
+  %1 = tessera.matmul %a, %0 {transpose_b = true} : (tensor<4x4xf32>, tensor<20x4xf32>) -> tensor<4x20xf32>
   tsched.return %1 : tensor<4x20xf32>
 }
 
@@ -175,9 +175,9 @@ tsched.func @transposed(%a: tensor<4x4xf32>, %p: tensor<2x4x16xf32>) -> tensor<4
 
 tsched.func @moved_back(%a: tensor<4x4xf32>, %p: tensor<1x4x16xf32>) -> tensor<4x4xf32> attributes {kind = "matmul"} {
   %0 = tsched.unpack %p : tensor<1x4x16xf32> -> tensor<4x4xf32>
-  %1 = tessera.matmul %a, %0 : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  %1 = tessera.matmul %a, %0 : tensor<4x4xf32>
   // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0410] tessera.add: reads strips or views of them; only a product can
-  %2 = tessera.add %1, %0 : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  %2 = tessera.add %1, %0 : tensor<4x4xf32>
   tsched.return %2 : tensor<4x4xf32>
 }
 
@@ -186,7 +186,7 @@ tsched.func @moved_back(%a: tensor<4x4xf32>, %p: tensor<1x4x16xf32>) -> tensor<4
 tsched.func @of_groups(%a: tensor<1x4x4x8xf32>, %p: tensor<1x36x16xf32>) -> tensor<1x2x2x16xf32> attributes {kind = "conv2d"} {
   // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0410] tsched.unpack: may only be the second operand of a product, not transposed
   %0 = tsched.unpack %p : tensor<1x36x16xf32> -> tensor<3x3x4x16xf32>
-  %1 = tessera.conv2d %a, %0 {strides = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1], groups = 2} : tensor<1x4x4x8xf32>, tensor<3x3x4x16xf32> -> tensor<1x2x2x16xf32>
+  %1 = tessera.conv2d %a, %0 {strides = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1], groups = 2} : (tensor<1x4x4x8xf32>, tensor<3x3x4x16xf32>) -> tensor<1x2x2x16xf32>
   tsched.return %1 : tensor<1x2x2x16xf32>
 }
 
@@ -195,7 +195,7 @@ tsched.func @of_groups(%a: tensor<1x4x4x8xf32>, %p: tensor<1x36x16xf32>) -> tens
 tsched.func @of_a_batch(%a: tensor<2x4x4xf32>, %p: tensor<1x8x16xf32>) -> tensor<2x4x16xf32> attributes {kind = "matmul"} {
   // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0410] tsched.unpack: may only be the second operand of a product, not transposed
   %0 = tsched.unpack %p : tensor<1x8x16xf32> -> tensor<2x4x16xf32>
-  %1 = tessera.matmul %a, %0 : tensor<2x4x4xf32>, tensor<2x4x16xf32> -> tensor<2x4x16xf32>
+  %1 = tessera.matmul %a, %0 : (tensor<2x4x4xf32>, tensor<2x4x16xf32>) -> tensor<2x4x16xf32>
   tsched.return %1 : tensor<2x4x16xf32>
 }
 
@@ -224,8 +224,8 @@ tsched.func @f(%a: tensor<4xf32>, %b: tensor<3xf32>) -> tensor<4xf32> attributes
 // -----
 tsched.func @f(%a: tensor<4x4xf32>, %b: tensor<8x4x4xf32>) -> tensor<8x4x4xf32> attributes {kind = "matmul"} {
   // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0412] tessera.matmul: its result has another shape than the group's outputs
-  %0 = tessera.matmul %a, %a : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
-  %1 = tessera.add %0, %b : tensor<4x4xf32>, tensor<8x4x4xf32> -> tensor<8x4x4xf32>
+  %0 = tessera.matmul %a, %a : tensor<4x4xf32>
+  %1 = tessera.add %0, %b : (tensor<4x4xf32>, tensor<8x4x4xf32>) -> tensor<8x4x4xf32>
   tsched.return %1 : tensor<8x4x4xf32>
 }
 
@@ -266,13 +266,13 @@ func.func @f(%a: tensor<4xf32>) {
 // -----
 tsched.func @f(%a: tensor<4x4xf32>) -> tensor<?x4xf32> attributes {kind = "matmul"} {
   // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0416] tessera.matmul: the result must be a static tensor of a known element type
-  %0 = tessera.matmul %a, %a : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<?x4xf32>
+  %0 = tessera.matmul %a, %a : tensor<4x4xf32> -> tensor<?x4xf32>
   tsched.return %0 : tensor<?x4xf32>
 }
 
 // -----
 tsched.func @f(%q: tensor<1x2x8x4xf32>, %l: tensor<1x2x8xf32>) -> (tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>) attributes {kind = "attention_grad"} {
-  %0:3 = tessera.attention_grad %q, %q, %q, %q, %l, %q {causal} : tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>, tensor<1x2x8xf32>, tensor<1x2x8x4xf32> -> tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>
+  %0:3 = tessera.attention_grad %q, %q, %q, %q, %l, %q {causal} : (tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>, tensor<1x2x8xf32>, tensor<1x2x8x4xf32>) -> (tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>)
   // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0411] tsched.return: does not return the results of its op in order
   tsched.return %0#1, %0#0, %0#2 : tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>
 }

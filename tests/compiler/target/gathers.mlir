@@ -27,15 +27,15 @@ module @m attributes {tessera.mesh = {data = 2}} {
     %w1 = tessera.param "w1" init = #tessera.uniform<-0.5, 0.5> : tensor<64x64xf32>
     %w2 = tessera.param "w2" init = #tessera.uniform<-0.5, 0.5> : tensor<64x64xf32>
     %b = tessera.param "b" init = #tessera.uniform<-0.5, 0.5> : tensor<8x1xf32>
-    %0 = tessera.matmul %x, %w0 : tensor<4x64xf32>, tensor<64x64xf32> -> tensor<4x64xf32>
+    %0 = tessera.matmul %x, %w0 : (tensor<4x64xf32>, tensor<64x64xf32>) -> tensor<4x64xf32>
     %1 = tessera.relu %0 : tensor<4x64xf32>
-    %2 = tessera.matmul %1, %w1 : tensor<4x64xf32>, tensor<64x64xf32> -> tensor<4x64xf32>
+    %2 = tessera.matmul %1, %w1 : (tensor<4x64xf32>, tensor<64x64xf32>) -> tensor<4x64xf32>
     %3 = tessera.relu %2 : tensor<4x64xf32>
-    %4 = tessera.matmul %3, %w2 : tensor<4x64xf32>, tensor<64x64xf32> -> tensor<4x64xf32>
+    %4 = tessera.matmul %3, %w2 : (tensor<4x64xf32>, tensor<64x64xf32>) -> tensor<4x64xf32>
     %5 = tessera.relu %4 : tensor<4x64xf32>
     %6 = tessera.reshape %5 : tensor<4x64xf32> -> tensor<4x8x8xf32>
-    %7 = tessera.mul %6, %b : tensor<4x8x8xf32>, tensor<8x1xf32> -> tensor<4x8x8xf32>
-    %8 = tessera.mul %7, %7 : tensor<4x8x8xf32>, tensor<4x8x8xf32> -> tensor<4x8x8xf32>
+    %7 = tessera.mul %6, %b : (tensor<4x8x8xf32>, tensor<8x1xf32>) -> tensor<4x8x8xf32>
+    %8 = tessera.mul %7, %7 : tensor<4x8x8xf32>
     %loss = tessera.mean %8 {axes = [0, 1, 2]} : tensor<4x8x8xf32> -> tensor<f32>
     tessera.minimize %loss {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.9, weight_decay = 0.01>,
         tessera.opt.shard = #tessera.opt.shard<axis = "data">, tessera.opt.partition = #tessera.opt.partition<"zero3">} : tensor<f32>

@@ -19,10 +19,10 @@ func.func @sum(%s: tensor<1024x512xf32> {tessera.name = "s"}, %x: tensor<200x102
   %w = tessera.softmax_safe %s {axis = 1 : i64} : tensor<1024x512xf32>
   %0 = tessera.scan %w, %x {
   ^bb0(%carry: tensor<1024x512xf32>, %row: tensor<1024x512xf32>):
-    %1 = tessera.mul %carry, %row : tensor<1024x512xf32>, tensor<1024x512xf32> -> tensor<1024x512xf32>
+    %1 = tessera.mul %carry, %row : tensor<1024x512xf32>
     %2 = tessera.softmax_safe %1 {axis = 1 : i64} : tensor<1024x512xf32>
-    %3 = tessera.add %2, %w : tensor<1024x512xf32>, tensor<1024x512xf32> -> tensor<1024x512xf32>
+    %3 = tessera.add %2, %w : tensor<1024x512xf32>
     tessera.yield %3 : tensor<1024x512xf32>
-  } {carried = 1 : i64} : tensor<1024x512xf32>, tensor<200x1024x512xf32> -> tensor<1024x512xf32>
+  } {carried = 1 : i64} : (tensor<1024x512xf32>, tensor<200x1024x512xf32>) -> tensor<1024x512xf32>
   return %0 : tensor<1024x512xf32>
 }

@@ -52,16 +52,16 @@
 // SAID: "workspace_max":"1609564160"
 func.func @chain(%x: tensor<16384x16384xbf16> {tessera.name = "x"}, %w: tensor<16384x16384xbf16> {tessera.name = "w"})
     -> (tensor<16384x16384xbf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
-  %a0 = tessera.matmul %x, %w : tensor<16384x16384xbf16>, tensor<16384x16384xbf16> -> tensor<16384x16384xbf16>
-  %a1 = tessera.matmul %a0, %w : tensor<16384x16384xbf16>, tensor<16384x16384xbf16> -> tensor<16384x16384xbf16>
-  %a2 = tessera.matmul %a1, %w : tensor<16384x16384xbf16>, tensor<16384x16384xbf16> -> tensor<16384x16384xbf16>
-  %a3 = tessera.matmul %a2, %w : tensor<16384x16384xbf16>, tensor<16384x16384xbf16> -> tensor<16384x16384xbf16>
-  %a4 = tessera.matmul %a3, %w : tensor<16384x16384xbf16>, tensor<16384x16384xbf16> -> tensor<16384x16384xbf16>
-  %a5 = tessera.matmul %a4, %w : tensor<16384x16384xbf16>, tensor<16384x16384xbf16> -> tensor<16384x16384xbf16>
-  %b4 = tessera.matmul %a5, %a4 : tensor<16384x16384xbf16>, tensor<16384x16384xbf16> -> tensor<16384x16384xbf16>
-  %b3 = tessera.matmul %b4, %a3 : tensor<16384x16384xbf16>, tensor<16384x16384xbf16> -> tensor<16384x16384xbf16>
-  %b2 = tessera.matmul %b3, %a2 : tensor<16384x16384xbf16>, tensor<16384x16384xbf16> -> tensor<16384x16384xbf16>
-  %b1 = tessera.matmul %b2, %a1 : tensor<16384x16384xbf16>, tensor<16384x16384xbf16> -> tensor<16384x16384xbf16>
-  %b0 = tessera.matmul %b1, %a0 : tensor<16384x16384xbf16>, tensor<16384x16384xbf16> -> tensor<16384x16384xbf16>
+  %a0 = tessera.matmul %x, %w : tensor<16384x16384xbf16>
+  %a1 = tessera.matmul %a0, %w : tensor<16384x16384xbf16>
+  %a2 = tessera.matmul %a1, %w : tensor<16384x16384xbf16>
+  %a3 = tessera.matmul %a2, %w : tensor<16384x16384xbf16>
+  %a4 = tessera.matmul %a3, %w : tensor<16384x16384xbf16>
+  %a5 = tessera.matmul %a4, %w : tensor<16384x16384xbf16>
+  %b4 = tessera.matmul %a5, %a4 : tensor<16384x16384xbf16>
+  %b3 = tessera.matmul %b4, %a3 : tensor<16384x16384xbf16>
+  %b2 = tessera.matmul %b3, %a2 : tensor<16384x16384xbf16>
+  %b1 = tessera.matmul %b2, %a1 : tensor<16384x16384xbf16>
+  %b0 = tessera.matmul %b1, %a0 : tensor<16384x16384xbf16>
   return %b0 : tensor<16384x16384xbf16>
 }

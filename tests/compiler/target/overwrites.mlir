@@ -35,17 +35,17 @@ tsched.func @k_neg(%a: tensor<32x32xf32>) -> tensor<32x32xf32> attributes {bytes
   tsched.return %r : tensor<32x32xf32>
 }
 tsched.func @k_matmul(%a: tensor<32x32xf32>, %b: tensor<32x32xf32>, %c: tensor<32x32xf32>) -> tensor<32x32xf32> attributes {bytes = 0 : i64, flops = 0 : i64, kind = "matmul", source = "default"} {
-  %m = tessera.matmul %a, %b : tensor<32x32xf32>, tensor<32x32xf32> -> tensor<32x32xf32>
-  %r = tessera.add %m, %c : tensor<32x32xf32>, tensor<32x32xf32> -> tensor<32x32xf32>
+  %m = tessera.matmul %a, %b : tensor<32x32xf32>
+  %r = tessera.add %m, %c : tensor<32x32xf32>
   tsched.return %r : tensor<32x32xf32>
 }
 //--- segments.mlir
 func.func @train(%x: tensor<64x64xf32> {tessera.data = "x"}) -> (tensor<64x64xf32> {tessera.name = "a"}, tensor<64x64xf32> {tessera.name = "b"}) attributes {tessera.entry = "train"} {
   %v = tessera.param "v" init = #tessera.normal<0.0, 1.0> : tensor<64x64xf32>
   %w = tessera.param "w" init = #tessera.normal<0.0, 1.0> : tensor<64x64xf32>
-  %g = tessera.matmul %x, %x : tensor<64x64xf32>, tensor<64x64xf32> -> tensor<64x64xf32>
-  %nv = tessera.sub %v, %g : tensor<64x64xf32>, tensor<64x64xf32> -> tensor<64x64xf32>
-  %nw = tessera.sub %w, %g : tensor<64x64xf32>, tensor<64x64xf32> -> tensor<64x64xf32>
+  %g = tessera.matmul %x, %x : tensor<64x64xf32>
+  %nv = tessera.sub %v, %g : tensor<64x64xf32>
+  %nw = tessera.sub %w, %g : tensor<64x64xf32>
   tessera.assign %nv to "v" : tensor<64x64xf32>
   tessera.assign %nw to "w" : tensor<64x64xf32>
   return %v, %w : tensor<64x64xf32>, tensor<64x64xf32>

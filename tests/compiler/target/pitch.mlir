@@ -14,7 +14,7 @@
 // GIVEN: @chain: func.return reads a buffer with pitch 832; expected a dense one
 func.func @chain(%x: tensor<2048x512xbf16> {tessera.name = "x"}, %v: tensor<512x776xbf16> {tessera.name = "v"}, %w: tensor<776x512xbf16> {tessera.name = "w"})
     -> (tensor<2048x512xbf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
-  %p = tessera.matmul %x, %v : tensor<2048x512xbf16>, tensor<512x776xbf16> -> tensor<2048x776xbf16>
-  %y = tessera.matmul %p, %w : tensor<2048x776xbf16>, tensor<776x512xbf16> -> tensor<2048x512xbf16>
+  %p = tessera.matmul %x, %v : (tensor<2048x512xbf16>, tensor<512x776xbf16>) -> tensor<2048x776xbf16>
+  %y = tessera.matmul %p, %w : (tensor<2048x776xbf16>, tensor<776x512xbf16>) -> tensor<2048x512xbf16>
   return %y : tensor<2048x512xbf16>
 }

@@ -17,7 +17,7 @@
 func.func @losses(%x: tensor<129x4096xf32> {tessera.name = "x"}, %l: tensor<129xi64> {tessera.name = "l"},
                   %y: tensor<3x64xf32> {tessera.name = "y"}, %k: tensor<3xi64> {tessera.name = "k"})
     -> (tensor<129xf32> {tessera.name = "a"}, tensor<3xf32> {tessera.name = "b"}) attributes {tessera.entry = "infer"} {
-  %a = tessera.cross_entropy %x, %l : tensor<129x4096xf32>, tensor<129xi64> -> tensor<129xf32>
-  %b = tessera.cross_entropy %y, %k : tensor<3x64xf32>, tensor<3xi64> -> tensor<3xf32>
+  %a = tessera.cross_entropy %x, %l : (tensor<129x4096xf32>, tensor<129xi64>) -> tensor<129xf32>
+  %b = tessera.cross_entropy %y, %k : (tensor<3x64xf32>, tensor<3xi64>) -> tensor<3xf32>
   return %a, %b : tensor<129xf32>, tensor<3xf32>
 }

@@ -28,9 +28,9 @@
 // FEW: tile.func @k{{[0-9]+}}_matmul(%{{.*}}: memref<128x256xf32>, %{{.*}}: memref<128x192xf32>, %{{.*}}: memref<256x192xf32>)
 func.func @f(%x: tensor<128x256xf32> {tessera.data = "x"}, %t: tensor<128x192xf32> {tessera.data = "t"}) -> (tensor<f32> {tessera.name = "loss"}) attributes {tessera.entry = "train"} {
   %w = tessera.param "w" init = #tessera.uniform<-0.05, 0.05> : tensor<256x192xf32>
-  %y = tessera.matmul %x, %w : tensor<128x256xf32>, tensor<256x192xf32> -> tensor<128x192xf32>
-  %e = tessera.sub %y, %t : tensor<128x192xf32>, tensor<128x192xf32> -> tensor<128x192xf32>
-  %s = tessera.mul %e, %e : tensor<128x192xf32>, tensor<128x192xf32> -> tensor<128x192xf32>
+  %y = tessera.matmul %x, %w : (tensor<128x256xf32>, tensor<256x192xf32>) -> tensor<128x192xf32>
+  %e = tessera.sub %y, %t : tensor<128x192xf32>
+  %s = tessera.mul %e, %e : tensor<128x192xf32>
   %l = tessera.mean %s {axes = [0, 1]} : tensor<128x192xf32> -> tensor<f32>
   tessera.minimize %l {optimizer = #tessera.adamw<lr = 1.0e-4, beta1 = 0.9, beta2 = 0.999, eps = 1.0e-8, weight_decay = 1.0e-2>} : tensor<f32>
   return %l : tensor<f32>

@@ -19,6 +19,6 @@
 // NONE-NOT: tile.mma
 func.func @product(%a: tensor<4096x1024xbf16> {tessera.name = "a"}, %b: tensor<1024x4096xbf16> {tessera.name = "b"})
     -> (tensor<4096x4096xbf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
-  %y = tessera.matmul %a, %b : tensor<4096x1024xbf16>, tensor<1024x4096xbf16> -> tensor<4096x4096xbf16>
+  %y = tessera.matmul %a, %b : (tensor<4096x1024xbf16>, tensor<1024x4096xbf16>) -> tensor<4096x4096xbf16>
   return %y : tensor<4096x4096xbf16>
 }

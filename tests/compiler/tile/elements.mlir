@@ -22,20 +22,20 @@
 // CPU: ---- tile cpu:x86-64-v3
 // CPU-NOT: tile.blocked
 func.func @even(%x: tensor<4000xf32> {tessera.name = "x"}) -> (tensor<4000xbf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
-  %y = tessera.cast %x : tensor<4000xf32> to tensor<4000xbf16>
+  %y = tessera.cast %x : tensor<4000xf32> -> tensor<4000xbf16>
   return %y : tensor<4000xbf16>
 }
 func.func @odd(%x: tensor<4001xf32> {tessera.name = "ox"}) -> (tensor<4001xbf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
-  %y = tessera.cast %x : tensor<4001xf32> to tensor<4001xbf16>
+  %y = tessera.cast %x : tensor<4001xf32> -> tensor<4001xbf16>
   return %y : tensor<4001xbf16>
 }
 func.func @row(%x: tensor<70x512xf32> {tessera.name = "rx"}, %r: tensor<512xf32> {tessera.name = "rr"}) -> (tensor<70x512xf32> {tessera.name = "y"})
     attributes {tessera.entry = "infer"} {
-  %y = tessera.add %x, %r : tensor<70x512xf32>, tensor<512xf32> -> tensor<70x512xf32>
+  %y = tessera.add %x, %r : (tensor<70x512xf32>, tensor<512xf32>) -> tensor<70x512xf32>
   return %y : tensor<70x512xf32>
 }
 func.func @places(%x: tensor<4000xi32> {tessera.name = "px"}) -> (tensor<4000xi32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
   %i = tessera.iota {axis = 0 : i64} : tensor<4000xi32>
-  %y = tessera.add %x, %i : tensor<4000xi32>, tensor<4000xi32> -> tensor<4000xi32>
+  %y = tessera.add %x, %i : tensor<4000xi32>
   return %y : tensor<4000xi32>
 }

@@ -15,12 +15,12 @@
 // CHECK: tile.return
 func.func @predict(%x: tensor<40x64xf32> {tessera.name = "x"}, %w: tensor<64x192xf32> {tessera.name = "w"}, %b: tensor<192xf32> {tessera.name = "b"})
     -> (tensor<40x192xf32> {tessera.name = "y"}, tensor<40x192xf32> {tessera.name = "z"}) attributes {tessera.entry = "infer"} {
-  %m = tessera.matmul %x, %w : tensor<40x64xf32>, tensor<64x192xf32> -> tensor<40x192xf32>
-  %u = tessera.add %m, %b : tensor<40x192xf32>, tensor<192xf32> -> tensor<40x192xf32>
+  %m = tessera.matmul %x, %w : (tensor<40x64xf32>, tensor<64x192xf32>) -> tensor<40x192xf32>
+  %u = tessera.add %m, %b : (tensor<40x192xf32>, tensor<192xf32>) -> tensor<40x192xf32>
   %y = tessera.gelu %u : tensor<40x192xf32>
-  %h = tessera.mul %x, %x : tensor<40x64xf32>, tensor<40x64xf32> -> tensor<40x64xf32>
-  %n = tessera.matmul %h, %w : tensor<40x64xf32>, tensor<64x192xf32> -> tensor<40x192xf32>
-  %v = tessera.add %n, %b : tensor<40x192xf32>, tensor<192xf32> -> tensor<40x192xf32>
+  %h = tessera.mul %x, %x : tensor<40x64xf32>
+  %n = tessera.matmul %h, %w : (tensor<40x64xf32>, tensor<64x192xf32>) -> tensor<40x192xf32>
+  %v = tessera.add %n, %b : (tensor<40x192xf32>, tensor<192xf32>) -> tensor<40x192xf32>
   %z = tessera.relu %v : tensor<40x192xf32>
   return %y, %z : tensor<40x192xf32>, tensor<40x192xf32>
 }

@@ -62,13 +62,13 @@ func.func @moves(%x: tensor<64x48xf32> {tessera.name = "x"}, %i: tensor<8xi64> {
   %b = tessera.transpose %x {permutation = [1, 0]} : tensor<64x48xf32> -> tensor<48x64xf32>
   %c = tessera.slice %x {start = [2, 0], size = [7, 48]} : tensor<64x48xf32> -> tensor<7x48xf32>
   %d = tessera.pad %x {low = [1, 0], high = [1, 0]} : tensor<64x48xf32> -> tensor<66x48xf32>
-  %e = tessera.concat %x, %x {axis = 0 : i64} : tensor<64x48xf32>, tensor<64x48xf32> -> tensor<128x48xf32>
-  %f = tessera.gather %x, %i {axis = 0 : i64} : tensor<64x48xf32>, tensor<8xi64> -> tensor<8x48xf32>
-  %g = tessera.scatter_add %x, %i, %u {axis = 0 : i64} : tensor<64x48xf32>, tensor<8xi64>, tensor<8x48xf32>
+  %e = tessera.concat %x, %x {axis = 0 : i64} : tensor<64x48xf32> -> tensor<128x48xf32>
+  %f = tessera.gather %x, %i {axis = 0 : i64} : (tensor<64x48xf32>, tensor<8xi64>) -> tensor<8x48xf32>
+  %g = tessera.scatter_add %x, %i, %u {axis = 0 : i64} : (tensor<64x48xf32>, tensor<8xi64>, tensor<8x48xf32>)
   %h = tessera.cumsum %x {axis = 1 : i64} : tensor<64x48xf32>
-  %j:2 = tessera.sort %x {axis = 1 : i64} : tensor<64x48xf32> -> tensor<64x48xf32>, tensor<64x48xi64>
+  %j:2 = tessera.sort %x {axis = 1 : i64} : tensor<64x48xf32> -> (tensor<64x48xf32>, tensor<64x48xi64>)
   %m = tessera.gelu %x : tensor<64x48xf32>
-  %n:2 = tessera.top_k %x {axis = 1 : i64, k = 3 : i64} : tensor<64x48xf32> -> tensor<64x3xf32>, tensor<64x3xi64>
+  %n:2 = tessera.top_k %x {axis = 1 : i64, k = 3 : i64} : tensor<64x48xf32> -> (tensor<64x3xf32>, tensor<64x3xi64>)
   return %a, %b, %c, %d, %e, %f, %g, %h, %j#0, %j#1, %m, %n#0, %n#1
       : tensor<3072xf32>,
         tensor<48x64xf32>,
@@ -101,8 +101,8 @@ func.func @reductions(%x: tensor<64x48xf32> {tessera.name = "x"}, %y: tensor<102
   %d = tessera.reduce_prod %x {axes = [0]} : tensor<64x48xf32> -> tensor<48xf32>
   %e = tessera.argmax %x {axis = 1 : i64} : tensor<64x48xf32> -> tensor<64xi64>
   %f = tessera.softmax_safe %y {axis = 1 : i64} : tensor<1024x512xf32>
-  %g = tessera.cross_entropy %x, %l : tensor<64x48xf32>, tensor<64xi64> -> tensor<64xf32>
-  %h = tessera.cross_entropy_grad %x, %l, %w : tensor<64x48xf32>, tensor<64xi64>, tensor<64xf32> -> tensor<64x48xf32>
+  %g = tessera.cross_entropy %x, %l : (tensor<64x48xf32>, tensor<64xi64>) -> tensor<64xf32>
+  %h = tessera.cross_entropy_grad %x, %l, %w : (tensor<64x48xf32>, tensor<64xi64>, tensor<64xf32>) -> tensor<64x48xf32>
   return %a, %b, %c, %d, %e, %f, %g, %h
       : tensor<64xf32>,
         tensor<48xf32>,
@@ -125,12 +125,12 @@ func.func @products(%x: tensor<64x48xf32> {tessera.name = "x"}, %y: tensor<48x96
         tensor<2x8x8x16xf32> {tessera.name = "h"},
         tensor<3x3x16x32xf32> {tessera.name = "i"})
     attributes {tessera.entry = "infer"} {
-  %a = tessera.matmul %x, %y : tensor<64x48xf32>, tensor<48x96xf32> -> tensor<64x96xf32>
-  %b:2 = tessera.attention %q, %q, %q {causal} : tensor<2x4x32x16xf32>, tensor<2x4x32x16xf32>, tensor<2x4x32x16xf32> -> tensor<2x4x32x16xf32>, tensor<2x4x32xf32>
-  %d:3 = tessera.attention_grad %q, %q, %q, %o, %s, %q {causal} : tensor<2x4x32x16xf32>, tensor<2x4x32x16xf32>, tensor<2x4x32x16xf32>, tensor<2x4x32x16xf32>, tensor<2x4x32xf32>, tensor<2x4x32x16xf32> -> tensor<2x4x32x16xf32>, tensor<2x4x32x16xf32>, tensor<2x4x32x16xf32>
-  %g = tessera.conv2d %m, %k {strides = [1, 1], padding = [1, 1, 1, 1], dilation = [1, 1]} : tensor<2x8x8x16xf32>, tensor<3x3x16x32xf32> -> tensor<2x8x8x32xf32>
-  %h = tessera.conv2d_grad_input %k, %r {strides = [1, 1], padding = [1, 1, 1, 1], dilation = [1, 1]} : tensor<3x3x16x32xf32>, tensor<2x8x8x32xf32> -> tensor<2x8x8x16xf32>
-  %i = tessera.conv2d_grad_filter %m, %r {strides = [1, 1], padding = [1, 1, 1, 1], dilation = [1, 1]} : tensor<2x8x8x16xf32>, tensor<2x8x8x32xf32> -> tensor<3x3x16x32xf32>
+  %a = tessera.matmul %x, %y : (tensor<64x48xf32>, tensor<48x96xf32>) -> tensor<64x96xf32>
+  %b:2 = tessera.attention %q, %q, %q {causal} : tensor<2x4x32x16xf32> -> (tensor<2x4x32x16xf32>, tensor<2x4x32xf32>)
+  %d:3 = tessera.attention_grad %q, %q, %q, %o, %s, %q {causal} : (tensor<2x4x32x16xf32>, tensor<2x4x32x16xf32>, tensor<2x4x32x16xf32>, tensor<2x4x32x16xf32>, tensor<2x4x32xf32>, tensor<2x4x32x16xf32>) -> (tensor<2x4x32x16xf32>, tensor<2x4x32x16xf32>, tensor<2x4x32x16xf32>)
+  %g = tessera.conv2d %m, %k {strides = [1, 1], padding = [1, 1, 1, 1], dilation = [1, 1]} : (tensor<2x8x8x16xf32>, tensor<3x3x16x32xf32>) -> tensor<2x8x8x32xf32>
+  %h = tessera.conv2d_grad_input %k, %r {strides = [1, 1], padding = [1, 1, 1, 1], dilation = [1, 1]} : (tensor<3x3x16x32xf32>, tensor<2x8x8x32xf32>) -> tensor<2x8x8x16xf32>
+  %i = tessera.conv2d_grad_filter %m, %r {strides = [1, 1], padding = [1, 1, 1, 1], dilation = [1, 1]} : (tensor<2x8x8x16xf32>, tensor<2x8x8x32xf32>) -> tensor<3x3x16x32xf32>
   return %a, %b#0, %b#1, %d#0, %d#1, %d#2, %g, %h, %i
       : tensor<64x96xf32>,
         tensor<2x4x32x16xf32>,
@@ -151,7 +151,7 @@ func.func @pools(%x: tensor<1x8x8x4xf32> {tessera.name = "x"}, %g: tensor<1x4x4x
     attributes {tessera.entry = "infer"} {
   %a = tessera.max_pool2d %x {window = [2, 2], strides = [2, 2], padding = [0, 0, 0, 0]} : tensor<1x8x8x4xf32> -> tensor<1x4x4x4xf32>
   %b = tessera.avg_pool2d %x {window = [2, 2], strides = [2, 2], padding = [0, 0, 0, 0]} : tensor<1x8x8x4xf32> -> tensor<1x4x4x4xf32>
-  %c = tessera.max_pool2d_grad %x, %g {window = [2, 2], strides = [2, 2], padding = [0, 0, 0, 0]} : tensor<1x8x8x4xf32>, tensor<1x4x4x4xf32>
+  %c = tessera.max_pool2d_grad %x, %g {window = [2, 2], strides = [2, 2], padding = [0, 0, 0, 0]} : (tensor<1x8x8x4xf32>, tensor<1x4x4x4xf32>)
   %d = tessera.avg_pool2d_grad %g {window = [2, 2], strides = [2, 2], padding = [0, 0, 0, 0]} : tensor<1x4x4x4xf32> -> tensor<1x8x8x4xf32>
   return %a, %b, %c, %d : tensor<1x4x4x4xf32>, tensor<1x4x4x4xf32>, tensor<1x8x8x4xf32>, tensor<1x8x8x4xf32>
 }

@@ -8,7 +8,7 @@
 func.func @far(%a: tensor<84x1201xf32> {tessera.name = "a"}, %b: tensor<1201x1477xf32> {tessera.name = "b"},
     %c: tensor<84x150xf32> {tessera.name = "c"}, %d: tensor<150x1477xf32> {tessera.name = "d"})
     -> (tensor<84x1477xf32> {tessera.name = "y"}, tensor<84x1477xf32> {tessera.name = "z"}) attributes {tessera.entry = "infer"} {
-  %y = tessera.matmul %a, %b : tensor<84x1201xf32>, tensor<1201x1477xf32> -> tensor<84x1477xf32>
-  %z = tessera.matmul %c, %d : tensor<84x150xf32>, tensor<150x1477xf32> -> tensor<84x1477xf32>
+  %y = tessera.matmul %a, %b : (tensor<84x1201xf32>, tensor<1201x1477xf32>) -> tensor<84x1477xf32>
+  %z = tessera.matmul %c, %d : (tensor<84x150xf32>, tensor<150x1477xf32>) -> tensor<84x1477xf32>
   return %y, %z : tensor<84x1477xf32>, tensor<84x1477xf32>
 }

@@ -23,7 +23,7 @@ func.func @predict(%x: tensor<14x70xf32> {tessera.name = "x"}, %h: tensor<1x9x9x
     -> (tensor<14x23xf32> {tessera.name = "y"}, tensor<1x7x7x19xf32> {tessera.name = "z"}) attributes {tessera.entry = "infer"} {
   %w = tessera.param "w" init = #tessera.constant<1.0> : tensor<70x23xf32>
   %v = tessera.param "v" init = #tessera.constant<1.0> : tensor<3x3x5x19xf32>
-  %y = tessera.matmul %x, %w : tensor<14x70xf32>, tensor<70x23xf32> -> tensor<14x23xf32>
+  %y = tessera.matmul %x, %w : (tensor<14x70xf32>, tensor<70x23xf32>) -> tensor<14x23xf32>
   %z = tessera.conv2d %h, %v {strides = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1], groups = 1}
       : tensor<1x9x9x5xf32>, tensor<3x3x5x19xf32> -> tensor<1x7x7x19xf32>
   return %y, %z : tensor<14x23xf32>, tensor<1x7x7x19xf32>

@@ -31,7 +31,7 @@
 func.func @f(%q: tensor<1x2x64x32xbf16> {tessera.name = "q"}, %k: tensor<1x2x64x32xbf16> {tessera.name = "k"}, %v: tensor<1x2x64x32xbf16> {tessera.name = "v"},
     %g: tensor<1x2x64x32xbf16> {tessera.name = "g"}) -> (tensor<1x2x64x32xbf16> {tessera.name = "dq"}, tensor<1x2x64x32xbf16> {tessera.name = "dk"},
     tensor<1x2x64x32xbf16> {tessera.name = "dv"}) attributes {tessera.entry = "infer"} {
-  %o, %l = tessera.attention %q, %k, %v {causal} : tensor<1x2x64x32xbf16>, tensor<1x2x64x32xbf16>, tensor<1x2x64x32xbf16> -> tensor<1x2x64x32xbf16>, tensor<1x2x64xf32>
-  %dq, %dk, %dv = tessera.attention_grad %q, %k, %v, %o, %l, %g {causal} : tensor<1x2x64x32xbf16>, tensor<1x2x64x32xbf16>, tensor<1x2x64x32xbf16>, tensor<1x2x64x32xbf16>, tensor<1x2x64xf32>, tensor<1x2x64x32xbf16> -> tensor<1x2x64x32xbf16>, tensor<1x2x64x32xbf16>, tensor<1x2x64x32xbf16>
+  %o, %l = tessera.attention %q, %k, %v {causal} : tensor<1x2x64x32xbf16> -> (tensor<1x2x64x32xbf16>, tensor<1x2x64xf32>)
+  %dq, %dk, %dv = tessera.attention_grad %q, %k, %v, %o, %l, %g {causal} : (tensor<1x2x64x32xbf16>, tensor<1x2x64x32xbf16>, tensor<1x2x64x32xbf16>, tensor<1x2x64x32xbf16>, tensor<1x2x64xf32>, tensor<1x2x64x32xbf16>) -> (tensor<1x2x64x32xbf16>, tensor<1x2x64x32xbf16>, tensor<1x2x64x32xbf16>)
   return %dq, %dk, %dv : tensor<1x2x64x32xbf16>, tensor<1x2x64x32xbf16>, tensor<1x2x64x32xbf16>
 }

@@ -87,24 +87,24 @@
 func.func @causal(%q: tensor<2x8x640x64xbf16> {tessera.name = "q"}, %k: tensor<2x2x640x64xbf16> {tessera.name = "k"}, %v: tensor<2x2x640x64xbf16> {tessera.name = "v"},
                   %o: tensor<2x8x640x64xbf16> {tessera.name = "o"}, %l: tensor<2x8x640xf32> {tessera.name = "l"}, %g: tensor<2x8x640x64xbf16> {tessera.name = "g"})
     -> (tensor<2x8x640x64xbf16> {tessera.name = "dq"}, tensor<2x2x640x64xbf16> {tessera.name = "dk"}, tensor<2x2x640x64xbf16> {tessera.name = "dv"}) attributes {tessera.entry = "infer"} {
-  %dq, %dk, %dv = tessera.attention_grad %q, %k, %v, %o, %l, %g {causal} : tensor<2x8x640x64xbf16>, tensor<2x2x640x64xbf16>, tensor<2x2x640x64xbf16>, tensor<2x8x640x64xbf16>, tensor<2x8x640xf32>, tensor<2x8x640x64xbf16> -> tensor<2x8x640x64xbf16>, tensor<2x2x640x64xbf16>, tensor<2x2x640x64xbf16>
+  %dq, %dk, %dv = tessera.attention_grad %q, %k, %v, %o, %l, %g {causal} : (tensor<2x8x640x64xbf16>, tensor<2x2x640x64xbf16>, tensor<2x2x640x64xbf16>, tensor<2x8x640x64xbf16>, tensor<2x8x640xf32>, tensor<2x8x640x64xbf16>) -> (tensor<2x8x640x64xbf16>, tensor<2x2x640x64xbf16>, tensor<2x2x640x64xbf16>)
   return %dq, %dk, %dv : tensor<2x8x640x64xbf16>, tensor<2x2x640x64xbf16>, tensor<2x2x640x64xbf16>
 }
 func.func @whole(%q: tensor<1x2x256x128xf16> {tessera.name = "q"}, %k: tensor<1x2x256x128xf16> {tessera.name = "k"}, %v: tensor<1x2x256x128xf16> {tessera.name = "v"},
                  %o: tensor<1x2x256x128xf16> {tessera.name = "o"}, %l: tensor<1x2x256xf32> {tessera.name = "l"}, %g: tensor<1x2x256x128xf16> {tessera.name = "g"})
     -> (tensor<1x2x256x128xf16> {tessera.name = "dq"}, tensor<1x2x256x128xf16> {tessera.name = "dk"}, tensor<1x2x256x128xf16> {tessera.name = "dv"}) attributes {tessera.entry = "infer"} {
-  %dq, %dk, %dv = tessera.attention_grad %q, %k, %v, %o, %l, %g {scale = 0.3 : f64} : tensor<1x2x256x128xf16>, tensor<1x2x256x128xf16>, tensor<1x2x256x128xf16>, tensor<1x2x256x128xf16>, tensor<1x2x256xf32>, tensor<1x2x256x128xf16> -> tensor<1x2x256x128xf16>, tensor<1x2x256x128xf16>, tensor<1x2x256x128xf16>
+  %dq, %dk, %dv = tessera.attention_grad %q, %k, %v, %o, %l, %g {scale = 0.3 : f64} : (tensor<1x2x256x128xf16>, tensor<1x2x256x128xf16>, tensor<1x2x256x128xf16>, tensor<1x2x256x128xf16>, tensor<1x2x256xf32>, tensor<1x2x256x128xf16>) -> (tensor<1x2x256x128xf16>, tensor<1x2x256x128xf16>, tensor<1x2x256x128xf16>)
   return %dq, %dk, %dv : tensor<1x2x256x128xf16>, tensor<1x2x256x128xf16>, tensor<1x2x256x128xf16>
 }
 func.func @odd(%q: tensor<1x2x200x64xbf16> {tessera.name = "q"}, %k: tensor<1x2x200x64xbf16> {tessera.name = "k"}, %v: tensor<1x2x200x64xbf16> {tessera.name = "v"},
                %o: tensor<1x2x200x64xbf16> {tessera.name = "o"}, %l: tensor<1x2x200xf32> {tessera.name = "l"}, %g: tensor<1x2x200x64xbf16> {tessera.name = "g"})
     -> (tensor<1x2x200x64xbf16> {tessera.name = "dq"}, tensor<1x2x200x64xbf16> {tessera.name = "dk"}, tensor<1x2x200x64xbf16> {tessera.name = "dv"}) attributes {tessera.entry = "infer"} {
-  %dq, %dk, %dv = tessera.attention_grad %q, %k, %v, %o, %l, %g {causal} : tensor<1x2x200x64xbf16>, tensor<1x2x200x64xbf16>, tensor<1x2x200x64xbf16>, tensor<1x2x200x64xbf16>, tensor<1x2x200xf32>, tensor<1x2x200x64xbf16> -> tensor<1x2x200x64xbf16>, tensor<1x2x200x64xbf16>, tensor<1x2x200x64xbf16>
+  %dq, %dk, %dv = tessera.attention_grad %q, %k, %v, %o, %l, %g {causal} : (tensor<1x2x200x64xbf16>, tensor<1x2x200x64xbf16>, tensor<1x2x200x64xbf16>, tensor<1x2x200x64xbf16>, tensor<1x2x200xf32>, tensor<1x2x200x64xbf16>) -> (tensor<1x2x200x64xbf16>, tensor<1x2x200x64xbf16>, tensor<1x2x200x64xbf16>)
   return %dq, %dk, %dv : tensor<1x2x200x64xbf16>, tensor<1x2x200x64xbf16>, tensor<1x2x200x64xbf16>
 }
 func.func @dropped(%q: tensor<2x8x640x64xbf16> {tessera.name = "q"}, %k: tensor<2x2x640x64xbf16> {tessera.name = "k"}, %v: tensor<2x2x640x64xbf16> {tessera.name = "v"}, %o: tensor<2x8x640x64xbf16> {tessera.name = "o"}, %l: tensor<2x8x640xf32> {tessera.name = "l"}, %g: tensor<2x8x640x64xbf16> {tessera.name = "g"},
                    %h: tensor<2xi64> {tessera.name = "h"}, %n: tensor<i64> {tessera.name = "n"}, %s: tensor<i64> {tessera.name = "s"})
     -> (tensor<2x8x640x64xbf16> {tessera.name = "dq"}, tensor<2x2x640x64xbf16> {tessera.name = "dk"}, tensor<2x2x640x64xbf16> {tessera.name = "dv"}) attributes {tessera.entry = "infer"} {
-  %dq, %dk, %dv = tessera.attention_grad %q, %k, %v, %o, %l, %g, %h, %n, %s {causal, dropout = 0.1 : f64, stream = 9 : i64} : tensor<2x8x640x64xbf16>, tensor<2x2x640x64xbf16>, tensor<2x2x640x64xbf16>, tensor<2x8x640x64xbf16>, tensor<2x8x640xf32>, tensor<2x8x640x64xbf16>, tensor<2xi64>, tensor<i64>, tensor<i64> -> tensor<2x8x640x64xbf16>, tensor<2x2x640x64xbf16>, tensor<2x2x640x64xbf16>
+  %dq, %dk, %dv = tessera.attention_grad %q, %k, %v, %o, %l, %g, %h, %n, %s {causal, dropout = 0.1 : f64, stream = 9 : i64} : (tensor<2x8x640x64xbf16>, tensor<2x2x640x64xbf16>, tensor<2x2x640x64xbf16>, tensor<2x8x640x64xbf16>, tensor<2x8x640xf32>, tensor<2x8x640x64xbf16>, tensor<2xi64>, tensor<i64>, tensor<i64>) -> (tensor<2x8x640x64xbf16>, tensor<2x2x640x64xbf16>, tensor<2x2x640x64xbf16>)
   return %dq, %dk, %dv : tensor<2x8x640x64xbf16>, tensor<2x2x640x64xbf16>, tensor<2x2x640x64xbf16>
 }

@@ -63,34 +63,34 @@
 // OTHERS-NOT: tile.attend
 func.func @causal(%q: tensor<2x8x600x64xbf16> {tessera.name = "q"}, %k: tensor<2x2x600x64xbf16> {tessera.name = "k"}, %v: tensor<2x2x600x64xbf16> {tessera.name = "v"})
     -> (tensor<2x8x600x64xbf16> {tessera.name = "o"}, tensor<2x8x600xf32> {tessera.name = "l"}) attributes {tessera.entry = "infer"} {
-  %o, %l = tessera.attention %q, %k, %v {causal} : tensor<2x8x600x64xbf16>, tensor<2x2x600x64xbf16>, tensor<2x2x600x64xbf16> -> tensor<2x8x600x64xbf16>, tensor<2x8x600xf32>
+  %o, %l = tessera.attention %q, %k, %v {causal} : (tensor<2x8x600x64xbf16>, tensor<2x2x600x64xbf16>, tensor<2x2x600x64xbf16>) -> (tensor<2x8x600x64xbf16>, tensor<2x8x600xf32>)
   return %o, %l : tensor<2x8x600x64xbf16>, tensor<2x8x600xf32>
 }
 func.func @whole(%q: tensor<1x5x600x128xf16> {tessera.name = "q"}, %k: tensor<1x5x90x128xf16> {tessera.name = "k"}, %v: tensor<1x5x90x128xf16> {tessera.name = "v"})
     -> (tensor<1x5x600x128xf16> {tessera.name = "o"}) attributes {tessera.entry = "infer"} {
-  %o = tessera.attention %q, %k, %v {scale = 0.3 : f64} : tensor<1x5x600x128xf16>, tensor<1x5x90x128xf16>, tensor<1x5x90x128xf16> -> tensor<1x5x600x128xf16>
+  %o = tessera.attention %q, %k, %v {scale = 0.3 : f64} : (tensor<1x5x600x128xf16>, tensor<1x5x90x128xf16>, tensor<1x5x90x128xf16>) -> tensor<1x5x600x128xf16>
   return %o : tensor<1x5x600x128xf16>
 }
 func.func @masked(%q: tensor<1x2x64x64xbf16> {tessera.name = "q"}, %k: tensor<1x2x64x64xbf16> {tessera.name = "k"}, %v: tensor<1x2x64x64xbf16> {tessera.name = "v"},
                   %m: tensor<64x64xbf16> {tessera.name = "m"})
     -> (tensor<1x2x64x64xbf16> {tessera.name = "o"}) attributes {tessera.entry = "infer"} {
-  %o = tessera.attention %q, %k, %v, %m : tensor<1x2x64x64xbf16>, tensor<1x2x64x64xbf16>, tensor<1x2x64x64xbf16>, tensor<64x64xbf16> -> tensor<1x2x64x64xbf16>
+  %o = tessera.attention %q, %k, %v, %m : (tensor<1x2x64x64xbf16>, tensor<1x2x64x64xbf16>, tensor<1x2x64x64xbf16>, tensor<64x64xbf16>) -> tensor<1x2x64x64xbf16>
   return %o : tensor<1x2x64x64xbf16>
 }
 func.func @narrow(%q: tensor<1x2x64x32xbf16> {tessera.name = "q"}, %k: tensor<1x2x64x32xbf16> {tessera.name = "k"}, %v: tensor<1x2x64x32xbf16> {tessera.name = "v"})
     -> (tensor<1x2x64x32xbf16> {tessera.name = "o"}) attributes {tessera.entry = "infer"} {
-  %o = tessera.attention %q, %k, %v {causal} : tensor<1x2x64x32xbf16>, tensor<1x2x64x32xbf16>, tensor<1x2x64x32xbf16> -> tensor<1x2x64x32xbf16>
+  %o = tessera.attention %q, %k, %v {causal} : tensor<1x2x64x32xbf16>
   return %o : tensor<1x2x64x32xbf16>
 }
 func.func @dropped(%q: tensor<2x8x600x64xbf16> {tessera.name = "q"}, %k: tensor<2x2x600x64xbf16> {tessera.name = "k"}, %v: tensor<2x2x600x64xbf16> {tessera.name = "v"}, %h: tensor<2xi64> {tessera.name = "h"},
                    %n: tensor<i64> {tessera.name = "n"}, %s: tensor<i64> {tessera.name = "s"})
     -> (tensor<2x8x600x64xbf16> {tessera.name = "o"}, tensor<2x8x600xf32> {tessera.name = "l"}) attributes {tessera.entry = "infer"} {
-  %o, %l = tessera.attention %q, %k, %v, %h, %n, %s {causal, dropout = 0.1 : f64, stream = 9 : i64} : tensor<2x8x600x64xbf16>, tensor<2x2x600x64xbf16>, tensor<2x2x600x64xbf16>, tensor<2xi64>, tensor<i64>, tensor<i64> -> tensor<2x8x600x64xbf16>, tensor<2x8x600xf32>
+  %o, %l = tessera.attention %q, %k, %v, %h, %n, %s {causal, dropout = 0.1 : f64, stream = 9 : i64} : (tensor<2x8x600x64xbf16>, tensor<2x2x600x64xbf16>, tensor<2x2x600x64xbf16>, tensor<2xi64>, tensor<i64>, tensor<i64>) -> (tensor<2x8x600x64xbf16>, tensor<2x8x600xf32>)
   return %o, %l : tensor<2x8x600x64xbf16>, tensor<2x8x600xf32>
 }
 func.func @nearly(%q: tensor<2x8x600x64xbf16> {tessera.name = "q"}, %k: tensor<2x2x600x64xbf16> {tessera.name = "k"}, %v: tensor<2x2x600x64xbf16> {tessera.name = "v"}, %h: tensor<2xi64> {tessera.name = "h"},
                    %n: tensor<i64> {tessera.name = "n"}, %s: tensor<i64> {tessera.name = "s"})
     -> (tensor<2x8x600x64xbf16> {tessera.name = "o"}, tensor<2x8x600xf32> {tessera.name = "l"}) attributes {tessera.entry = "infer"} {
-  %o, %l = tessera.attention %q, %k, %v, %h, %n, %s {causal, dropout = 0.97 : f64, stream = 9 : i64} : tensor<2x8x600x64xbf16>, tensor<2x2x600x64xbf16>, tensor<2x2x600x64xbf16>, tensor<2xi64>, tensor<i64>, tensor<i64> -> tensor<2x8x600x64xbf16>, tensor<2x8x600xf32>
+  %o, %l = tessera.attention %q, %k, %v, %h, %n, %s {causal, dropout = 0.97 : f64, stream = 9 : i64} : (tensor<2x8x600x64xbf16>, tensor<2x2x600x64xbf16>, tensor<2x2x600x64xbf16>, tensor<2xi64>, tensor<i64>, tensor<i64>) -> (tensor<2x8x600x64xbf16>, tensor<2x8x600xf32>)
   return %o, %l : tensor<2x8x600x64xbf16>, tensor<2x8x600xf32>
 }

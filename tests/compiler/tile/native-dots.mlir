@@ -26,7 +26,7 @@ func.func @predict(%x: tensor<40x65xbf16> {tessera.name = "x"}, %h: tensor<40x64
     -> (tensor<40x100xbf16> {tessera.name = "y"}, tensor<40x100xf16> {tessera.name = "z"}) attributes {tessera.entry = "infer"} {
   %w = tessera.param "w" init = #tessera.constant<1.0> : tensor<65x100xbf16>
   %v = tessera.param "v" init = #tessera.constant<1.0> : tensor<64x100xf16>
-  %y = tessera.matmul %x, %w : tensor<40x65xbf16>, tensor<65x100xbf16> -> tensor<40x100xbf16>
-  %z = tessera.matmul %h, %v : tensor<40x64xf16>, tensor<64x100xf16> -> tensor<40x100xf16>
+  %y = tessera.matmul %x, %w : (tensor<40x65xbf16>, tensor<65x100xbf16>) -> tensor<40x100xbf16>
+  %z = tessera.matmul %h, %v : (tensor<40x64xf16>, tensor<64x100xf16>) -> tensor<40x100xf16>
   return %y, %z : tensor<40x100xbf16>, tensor<40x100xf16>
 }

@@ -9,7 +9,7 @@
 // CHECK: tessera_target.launch @[[KEYS]](
 func.func @train(%q: tensor<2x4x256x64xbf16> {tessera.name = "q"}, %k: tensor<2x2x256x64xbf16> {tessera.name = "k"}, %v: tensor<2x2x256x64xbf16> {tessera.name = "v"}, %o: tensor<2x4x256x64xbf16> {tessera.name = "o"}, %l: tensor<2x4x256xf32> {tessera.name = "l"}, %g: tensor<2x4x256x64xbf16> {tessera.name = "g"})
     -> (tensor<2x256x4x64xbf16> {tessera.name = "a"}, tensor<2x256x2x64xbf16> {tessera.name = "b"}, tensor<2x4x256x64xbf16> {tessera.name = "c"}, tensor<2x2x256x64xbf16> {tessera.name = "d"}, tensor<2x2x256x64xbf16> {tessera.name = "e"}) attributes {tessera.entry = "infer"} {
-  %dq, %dk, %dv = tessera.attention_grad %q, %k, %v, %o, %l, %g {causal} : tensor<2x4x256x64xbf16>, tensor<2x2x256x64xbf16>, tensor<2x2x256x64xbf16>, tensor<2x4x256x64xbf16>, tensor<2x4x256xf32>, tensor<2x4x256x64xbf16> -> tensor<2x4x256x64xbf16>, tensor<2x2x256x64xbf16>, tensor<2x2x256x64xbf16>
+  %dq, %dk, %dv = tessera.attention_grad %q, %k, %v, %o, %l, %g {causal} : (tensor<2x4x256x64xbf16>, tensor<2x2x256x64xbf16>, tensor<2x2x256x64xbf16>, tensor<2x4x256x64xbf16>, tensor<2x4x256xf32>, tensor<2x4x256x64xbf16>) -> (tensor<2x4x256x64xbf16>, tensor<2x2x256x64xbf16>, tensor<2x2x256x64xbf16>)
   %a = tessera.transpose %dq {permutation = [0, 2, 1, 3]} : tensor<2x4x256x64xbf16> -> tensor<2x256x4x64xbf16>
   %b = tessera.transpose %dk {permutation = [0, 2, 1, 3]} : tensor<2x2x256x64xbf16> -> tensor<2x256x2x64xbf16>
   return %a, %b, %dq, %dk, %dv : tensor<2x256x4x64xbf16>, tensor<2x256x2x64xbf16>, tensor<2x4x256x64xbf16>, tensor<2x2x256x64xbf16>, tensor<2x2x256x64xbf16>

@@ -38,7 +38,7 @@
 // SYNC-SAME: tile.heads = [4, 2, 64], tile.sides = [8, 264, 392, 0, -1, -1, 0]
 func.func @train(%x: tensor<2x256x520xbf16> {tessera.name = "x"}, %g: tensor<2x256x256xbf16> {tessera.name = "g"})
     -> (tensor<2x256x512xbf16> {tessera.name = "y"}, tensor<2x256x256xbf16> {tessera.name = "o"}) attributes {tessera.entry = "infer"} {
-  %x2 = tessera.add %x, %x : tensor<2x256x520xbf16>, tensor<2x256x520xbf16> -> tensor<2x256x520xbf16>
+  %x2 = tessera.add %x, %x : tensor<2x256x520xbf16>
   %qf = tessera.slice %x2 {start = [0, 0, 8], size = [2, 256, 256]} : tensor<2x256x520xbf16> -> tensor<2x256x256xbf16>
   %kf = tessera.slice %x2 {start = [0, 0, 264], size = [2, 256, 128]} : tensor<2x256x520xbf16> -> tensor<2x256x128xbf16>
   %vf = tessera.slice %x2 {start = [0, 0, 392], size = [2, 256, 128]} : tensor<2x256x520xbf16> -> tensor<2x256x128xbf16>
@@ -48,20 +48,20 @@ func.func @train(%x: tensor<2x256x520xbf16> {tessera.name = "x"}, %g: tensor<2x2
   %q = tessera.transpose %qs {permutation = [0, 2, 1, 3]} : tensor<2x256x4x64xbf16> -> tensor<2x4x256x64xbf16>
   %k = tessera.transpose %ks {permutation = [0, 2, 1, 3]} : tensor<2x256x2x64xbf16> -> tensor<2x2x256x64xbf16>
   %v = tessera.transpose %vs {permutation = [0, 2, 1, 3]} : tensor<2x256x2x64xbf16> -> tensor<2x2x256x64xbf16>
-  %o, %l = tessera.attention %q, %k, %v {causal} : tensor<2x4x256x64xbf16>, tensor<2x2x256x64xbf16>, tensor<2x2x256x64xbf16> -> tensor<2x4x256x64xbf16>, tensor<2x4x256xf32>
+  %o, %l = tessera.attention %q, %k, %v {causal} : (tensor<2x4x256x64xbf16>, tensor<2x2x256x64xbf16>, tensor<2x2x256x64xbf16>) -> (tensor<2x4x256x64xbf16>, tensor<2x4x256xf32>)
   %os = tessera.transpose %o {permutation = [0, 2, 1, 3]} : tensor<2x4x256x64xbf16> -> tensor<2x256x4x64xbf16>
   %of = tessera.reshape %os : tensor<2x256x4x64xbf16> -> tensor<2x256x256xbf16>
-  %sum = tessera.add %of, %g : tensor<2x256x256xbf16>, tensor<2x256x256xbf16> -> tensor<2x256x256xbf16>
+  %sum = tessera.add %of, %g : tensor<2x256x256xbf16>
   %gs = tessera.reshape %sum : tensor<2x256x256xbf16> -> tensor<2x256x4x64xbf16>
   %gt = tessera.transpose %gs {permutation = [0, 2, 1, 3]} : tensor<2x256x4x64xbf16> -> tensor<2x4x256x64xbf16>
-  %dq, %dk, %dv = tessera.attention_grad %q, %k, %v, %o, %l, %gt {causal} : tensor<2x4x256x64xbf16>, tensor<2x2x256x64xbf16>, tensor<2x2x256x64xbf16>, tensor<2x4x256x64xbf16>, tensor<2x4x256xf32>, tensor<2x4x256x64xbf16> -> tensor<2x4x256x64xbf16>, tensor<2x2x256x64xbf16>, tensor<2x2x256x64xbf16>
+  %dq, %dk, %dv = tessera.attention_grad %q, %k, %v, %o, %l, %gt {causal} : (tensor<2x4x256x64xbf16>, tensor<2x2x256x64xbf16>, tensor<2x2x256x64xbf16>, tensor<2x4x256x64xbf16>, tensor<2x4x256xf32>, tensor<2x4x256x64xbf16>) -> (tensor<2x4x256x64xbf16>, tensor<2x2x256x64xbf16>, tensor<2x2x256x64xbf16>)
   %dqs = tessera.transpose %dq {permutation = [0, 2, 1, 3]} : tensor<2x4x256x64xbf16> -> tensor<2x256x4x64xbf16>
   %dks = tessera.transpose %dk {permutation = [0, 2, 1, 3]} : tensor<2x2x256x64xbf16> -> tensor<2x256x2x64xbf16>
   %dvs = tessera.transpose %dv {permutation = [0, 2, 1, 3]} : tensor<2x2x256x64xbf16> -> tensor<2x256x2x64xbf16>
   %dqf = tessera.reshape %dqs : tensor<2x256x4x64xbf16> -> tensor<2x256x256xbf16>
   %dkf = tessera.reshape %dks : tensor<2x256x2x64xbf16> -> tensor<2x256x128xbf16>
   %dvf = tessera.reshape %dvs : tensor<2x256x2x64xbf16> -> tensor<2x256x128xbf16>
-  %d = tessera.concat %dqf, %dkf, %dvf {axis = 2 : i64} : tensor<2x256x256xbf16>, tensor<2x256x128xbf16>, tensor<2x256x128xbf16> -> tensor<2x256x512xbf16>
-  %y = tessera.add %d, %d : tensor<2x256x512xbf16>, tensor<2x256x512xbf16> -> tensor<2x256x512xbf16>
+  %d = tessera.concat %dqf, %dkf, %dvf {axis = 2 : i64} : (tensor<2x256x256xbf16>, tensor<2x256x128xbf16>, tensor<2x256x128xbf16>) -> tensor<2x256x512xbf16>
+  %y = tessera.add %d, %d : tensor<2x256x512xbf16>
   return %y, %sum : tensor<2x256x512xbf16>, tensor<2x256x256xbf16>
 }

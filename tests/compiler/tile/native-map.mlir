@@ -16,16 +16,16 @@
 // CHECK-NOT: tile.approximate
 // PORTABLE-NOT: tile.approximate
 func.func @narrow(%x: tensor<64x256xbf16> {tessera.name = "x"}) -> (tensor<64x256xbf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
-  %f = tessera.cast %x : tensor<64x256xbf16> to tensor<64x256xf32>
+  %f = tessera.cast %x : tensor<64x256xbf16> -> tensor<64x256xf32>
   %g = tessera.gelu %f {approximate = "tanh"} : tensor<64x256xf32>
-  %y = tessera.cast %g : tensor<64x256xf32> to tensor<64x256xbf16>
+  %y = tessera.cast %g : tensor<64x256xf32> -> tensor<64x256xbf16>
   return %y : tensor<64x256xbf16>
 }
 func.func @both(%x: tensor<64x256xbf16> {tessera.name = "bx"}) -> (tensor<64x256xbf16> {tessera.name = "y"}, tensor<64x256xf32> {tessera.name = "z"})
     attributes {tessera.entry = "infer"} {
-  %f = tessera.cast %x : tensor<64x256xbf16> to tensor<64x256xf32>
+  %f = tessera.cast %x : tensor<64x256xbf16> -> tensor<64x256xf32>
   %g = tessera.gelu %f {approximate = "tanh"} : tensor<64x256xf32>
-  %y = tessera.cast %g : tensor<64x256xf32> to tensor<64x256xbf16>
+  %y = tessera.cast %g : tensor<64x256xf32> -> tensor<64x256xbf16>
   return %y, %g : tensor<64x256xbf16>, tensor<64x256xf32>
 }
 func.func @sigmoid(%x: tensor<64x256xbf16> {tessera.name = "sx"}) -> (tensor<64x256xbf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {

@@ -121,9 +121,9 @@ func.func @odd(%x: tensor<50x2307xf32> {tessera.name = "x"}) -> (tensor<50x2307x
 }
 func.func @held(%x: tensor<50x2304xbf16> {tessera.name = "hx"}, %s: tensor<2304xf32> {tessera.name = "hs"}) -> (tensor<50x2304xbf16> {tessera.name = "y"})
     attributes {tessera.entry = "infer"} {
-  %f = tessera.cast %x : tensor<50x2304xbf16> to tensor<50x2304xf32>
-  %r = tessera.rmsnorm_safe %f, %s {axes = [1], eps = 1.0e-5} : tensor<50x2304xf32>, tensor<2304xf32> -> tensor<50x2304xf32>
-  %y = tessera.cast %r : tensor<50x2304xf32> to tensor<50x2304xbf16>
+  %f = tessera.cast %x : tensor<50x2304xbf16> -> tensor<50x2304xf32>
+  %r = tessera.rmsnorm_safe %f, %s {axes = [1], eps = 1.0e-5} : (tensor<50x2304xf32>, tensor<2304xf32>) -> tensor<50x2304xf32>
+  %y = tessera.cast %r : tensor<50x2304xf32> -> tensor<50x2304xbf16>
   return %y : tensor<50x2304xbf16>
 }
 func.func @costly(%x: tensor<50x2304xbf16> {tessera.name = "cx"}) -> (tensor<50x2304xbf16> {tessera.name = "y"})
@@ -133,29 +133,29 @@ func.func @costly(%x: tensor<50x2304xbf16> {tessera.name = "cx"}) -> (tensor<50x
 }
 func.func @cross(%x: tensor<50x9000xbf16> {tessera.name = "ex"}, %n: tensor<50xi64> {tessera.name = "en"}, %d: tensor<50xf32> {tessera.name = "ed"})
     -> (tensor<50xf32> {tessera.name = "y"}, tensor<50x9000xbf16> {tessera.name = "dx"}) attributes {tessera.entry = "infer"} {
-  %f = tessera.cast %x : tensor<50x9000xbf16> to tensor<50x9000xf32>
-  %y = tessera.cross_entropy %f, %n : tensor<50x9000xf32>, tensor<50xi64> -> tensor<50xf32>
-  %g = tessera.cross_entropy_grad %f, %n, %d : tensor<50x9000xf32>, tensor<50xi64>, tensor<50xf32> -> tensor<50x9000xf32>
-  %h = tessera.cast %g : tensor<50x9000xf32> to tensor<50x9000xbf16>
+  %f = tessera.cast %x : tensor<50x9000xbf16> -> tensor<50x9000xf32>
+  %y = tessera.cross_entropy %f, %n : (tensor<50x9000xf32>, tensor<50xi64>) -> tensor<50xf32>
+  %g = tessera.cross_entropy_grad %f, %n, %d : (tensor<50x9000xf32>, tensor<50xi64>, tensor<50xf32>) -> tensor<50x9000xf32>
+  %h = tessera.cast %g : tensor<50x9000xf32> -> tensor<50x9000xbf16>
   return %y, %h : tensor<50xf32>, tensor<50x9000xbf16>
 }
 func.func @norm_gradient(%x: tensor<600x768xf32> {tessera.name = "gx"}, %r: tensor<600x1xf32> {tessera.name = "gr"}, %g: tensor<600x768xbf16> {tessera.name = "gg"})
     -> (tensor<600x768xf32> {tessera.name = "dx"}, tensor<768xf32> {tessera.name = "ds"}, tensor<768xf32> {tessera.name = "db"}) attributes {tessera.entry = "infer"} {
-  %n = tessera.mul %x, %r : tensor<600x768xf32>, tensor<600x1xf32> -> tensor<600x768xf32>
-  %h = tessera.cast %g : tensor<600x768xbf16> to tensor<600x768xf32>
-  %p = tessera.mul %h, %n : tensor<600x768xf32>, tensor<600x768xf32> -> tensor<600x768xf32>
+  %n = tessera.mul %x, %r : (tensor<600x768xf32>, tensor<600x1xf32>) -> tensor<600x768xf32>
+  %h = tessera.cast %g : tensor<600x768xbf16> -> tensor<600x768xf32>
+  %p = tessera.mul %h, %n : tensor<600x768xf32>
   %m = tessera.mean %p {axes = [1]} : tensor<600x768xf32> -> tensor<600xf32>
   %e = tessera.reshape %m : tensor<600xf32> -> tensor<600x1xf32>
-  %a = tessera.mul %n, %e : tensor<600x768xf32>, tensor<600x1xf32> -> tensor<600x768xf32>
-  %d = tessera.sub %h, %a : tensor<600x768xf32>, tensor<600x768xf32> -> tensor<600x768xf32>
+  %a = tessera.mul %n, %e : (tensor<600x768xf32>, tensor<600x1xf32>) -> tensor<600x768xf32>
+  %d = tessera.sub %h, %a : tensor<600x768xf32>
   %s = tessera.sum %p {axes = [0]} : tensor<600x768xf32> -> tensor<768xf32>
   %b = tessera.sum %h {axes = [0]} : tensor<600x768xf32> -> tensor<768xf32>
   return %d, %s, %b : tensor<600x768xf32>, tensor<768xf32>, tensor<768xf32>
 }
 func.func @many(%x: tensor<2112x3072xbf16> {tessera.name = "mx"}, %s: tensor<3072xf32> {tessera.name = "ms"}, %b: tensor<3072xf32> {tessera.name = "mb"})
     -> (tensor<2112x3072xbf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
-  %f = tessera.cast %x : tensor<2112x3072xbf16> to tensor<2112x3072xf32>
-  %n = tessera.layernorm_safe %f, %s, %b {axes = [1], eps = 1.0e-5} : tensor<2112x3072xf32>, tensor<3072xf32>, tensor<3072xf32> -> tensor<2112x3072xf32>
-  %y = tessera.cast %n : tensor<2112x3072xf32> to tensor<2112x3072xbf16>
+  %f = tessera.cast %x : tensor<2112x3072xbf16> -> tensor<2112x3072xf32>
+  %n = tessera.layernorm_safe %f, %s, %b {axes = [1], eps = 1.0e-5} : (tensor<2112x3072xf32>, tensor<3072xf32>, tensor<3072xf32>) -> tensor<2112x3072xf32>
+  %y = tessera.cast %n : tensor<2112x3072xf32> -> tensor<2112x3072xbf16>
   return %y : tensor<2112x3072xbf16>
 }

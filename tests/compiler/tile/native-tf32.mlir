@@ -53,22 +53,22 @@
 // CHECK-NOT: tile.mma
 func.func @both(%a: tensor<512x256xf32> {tessera.name = "a"}, %b: tensor<512x384xf32> {tessera.name = "b"}, %c: tensor<128x512xf32> {tessera.name = "c"})
     -> (tensor<256x384xf32> {tessera.name = "y"}, tensor<256x128xf32> {tessera.name = "z"}) attributes {tessera.entry = "infer"} {
-  %y = tessera.matmul %a, %b {transpose_a = true, allow_tf32} : tensor<512x256xf32>, tensor<512x384xf32> -> tensor<256x384xf32>
-  %z = tessera.matmul %a, %c {transpose_a = true, transpose_b = true, allow_tf32} : tensor<512x256xf32>, tensor<128x512xf32> -> tensor<256x128xf32>
+  %y = tessera.matmul %a, %b {transpose_a = true, allow_tf32} : (tensor<512x256xf32>, tensor<512x384xf32>) -> tensor<256x384xf32>
+  %z = tessera.matmul %a, %c {transpose_a = true, transpose_b = true, allow_tf32} : (tensor<512x256xf32>, tensor<128x512xf32>) -> tensor<256x128xf32>
   return %y, %z : tensor<256x384xf32>, tensor<256x128xf32>
 }
 func.func @weight(%x: tensor<8x512xf32> {tessera.name = "wx"}) -> (tensor<8x640xf32> {tessera.name = "wy"}) attributes {tessera.entry = "infer"} {
   %w = tessera.param "w" init = #tessera.uniform<-1.0, 1.0> : tensor<512x640xf32>
-  %y = tessera.matmul %x, %w {allow_tf32} : tensor<8x512xf32>, tensor<512x640xf32> -> tensor<8x640xf32>
+  %y = tessera.matmul %x, %w {allow_tf32} : (tensor<8x512xf32>, tensor<512x640xf32>) -> tensor<8x640xf32>
   return %y : tensor<8x640xf32>
 }
 func.func @few(%x: tensor<8x512xf32> {tessera.name = "fx"}, %w: tensor<512x768xf32> {tessera.name = "fw"})
     -> (tensor<8x768xf32> {tessera.name = "fy"}) attributes {tessera.entry = "infer"} {
-  %y = tessera.matmul %x, %w {allow_tf32} : tensor<8x512xf32>, tensor<512x768xf32> -> tensor<8x768xf32>
+  %y = tessera.matmul %x, %w {allow_tf32} : (tensor<8x512xf32>, tensor<512x768xf32>) -> tensor<8x768xf32>
   return %y : tensor<8x768xf32>
 }
 func.func @exact(%x: tensor<256x512xf32> {tessera.name = "ex"}, %w: tensor<384x512xf32> {tessera.name = "ew"})
     -> (tensor<256x384xf32> {tessera.name = "ey"}) attributes {tessera.entry = "infer"} {
-  %y = tessera.matmul %x, %w {transpose_b = true} : tensor<256x512xf32>, tensor<384x512xf32> -> tensor<256x384xf32>
+  %y = tessera.matmul %x, %w {transpose_b = true} : (tensor<256x512xf32>, tensor<384x512xf32>) -> tensor<256x384xf32>
   return %y : tensor<256x384xf32>
 }

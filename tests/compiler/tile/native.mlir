@@ -63,32 +63,32 @@
 func.func @layer(%x: tensor<3x512x512xbf16> {tessera.name = "x"}, %w: tensor<3072x512xbf16> {tessera.name = "w"},
                  %b: tensor<3072xbf16> {tessera.name = "b"}) -> (tensor<3x512x3072xbf16> {tessera.name = "y"})
     attributes {tessera.entry = "infer"} {
-  %0 = tessera.matmul %x, %w {transpose_b = true} : tensor<3x512x512xbf16>, tensor<3072x512xbf16> -> tensor<3x512x3072xbf16>
-  %1 = tessera.add %0, %b : tensor<3x512x3072xbf16>, tensor<3072xbf16> -> tensor<3x512x3072xbf16>
+  %0 = tessera.matmul %x, %w {transpose_b = true} : (tensor<3x512x512xbf16>, tensor<3072x512xbf16>) -> tensor<3x512x3072xbf16>
+  %1 = tessera.add %0, %b : (tensor<3x512x3072xbf16>, tensor<3072xbf16>) -> tensor<3x512x3072xbf16>
   %2 = tessera.gelu %1 {approximate = "tanh"} : tensor<3x512x3072xbf16>
   return %2 : tensor<3x512x3072xbf16>
 }
 func.func @deep(%x: tensor<64x8192xbf16> {tessera.name = "dx"}, %w: tensor<8192x128xbf16> {tessera.name = "dw"},
                 %b: tensor<128xbf16> {tessera.name = "db"}) -> (tensor<64x128xbf16> {tessera.name = "dy"})
     attributes {tessera.entry = "infer"} {
-  %0 = tessera.matmul %x, %w : tensor<64x8192xbf16>, tensor<8192x128xbf16> -> tensor<64x128xbf16>
-  %1 = tessera.add %0, %b : tensor<64x128xbf16>, tensor<128xbf16> -> tensor<64x128xbf16>
+  %0 = tessera.matmul %x, %w : (tensor<64x8192xbf16>, tensor<8192x128xbf16>) -> tensor<64x128xbf16>
+  %1 = tessera.add %0, %b : (tensor<64x128xbf16>, tensor<128xbf16>) -> tensor<64x128xbf16>
   return %1 : tensor<64x128xbf16>
 }
 func.func @residual(%x: tensor<4096x768xbf16> {tessera.name = "rx"}, %w: tensor<768x768xbf16> {tessera.name = "rw"},
                     %r: tensor<4096x768xf32> {tessera.name = "rr"}) -> (tensor<4096x768xf32> {tessera.name = "ry"})
     attributes {tessera.entry = "infer"} {
-  %0 = tessera.matmul %x, %w : tensor<4096x768xbf16>, tensor<768x768xbf16> -> tensor<4096x768xbf16>
-  %1 = tessera.cast %0 : tensor<4096x768xbf16> to tensor<4096x768xf32>
-  %2 = tessera.add %r, %1 : tensor<4096x768xf32>, tensor<4096x768xf32> -> tensor<4096x768xf32>
+  %0 = tessera.matmul %x, %w : (tensor<4096x768xbf16>, tensor<768x768xbf16>) -> tensor<4096x768xbf16>
+  %1 = tessera.cast %0 : tensor<4096x768xbf16> -> tensor<4096x768xf32>
+  %2 = tessera.add %r, %1 : tensor<4096x768xf32>
   return %2 : tensor<4096x768xf32>
 }
 func.func @narrowed(%x: tensor<4096x768xbf16> {tessera.name = "nx"}, %w: tensor<768x768xbf16> {tessera.name = "nw"},
                     %r: tensor<4096x768xf32> {tessera.name = "nr"}) -> (tensor<4096x768xbf16> {tessera.name = "ny"})
     attributes {tessera.entry = "infer"} {
-  %0 = tessera.matmul %x, %w : tensor<4096x768xbf16>, tensor<768x768xbf16> -> tensor<4096x768xbf16>
-  %1 = tessera.cast %0 : tensor<4096x768xbf16> to tensor<4096x768xf32>
-  %2 = tessera.add %r, %1 : tensor<4096x768xf32>, tensor<4096x768xf32> -> tensor<4096x768xf32>
-  %3 = tessera.cast %2 : tensor<4096x768xf32> to tensor<4096x768xbf16>
+  %0 = tessera.matmul %x, %w : (tensor<4096x768xbf16>, tensor<768x768xbf16>) -> tensor<4096x768xbf16>
+  %1 = tessera.cast %0 : tensor<4096x768xbf16> -> tensor<4096x768xf32>
+  %2 = tessera.add %r, %1 : tensor<4096x768xf32>
+  %3 = tessera.cast %2 : tensor<4096x768xf32> -> tensor<4096x768xbf16>
   return %3 : tensor<4096x768xbf16>
 }

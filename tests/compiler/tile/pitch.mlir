@@ -84,71 +84,71 @@
 // PROGRAM-NOT: 2048x832xbf16
 func.func @chain(%x: tensor<2048x512xbf16> {tessera.name = "ax"}, %v: tensor<512x776xbf16> {tessera.name = "av"}, %w: tensor<776x512xbf16> {tessera.name = "aw"})
     -> (tensor<2048x512xbf16> {tessera.name = "ay"}) attributes {tessera.entry = "infer"} {
-  %p = tessera.matmul %x, %v : tensor<2048x512xbf16>, tensor<512x776xbf16> -> tensor<2048x776xbf16>
+  %p = tessera.matmul %x, %v : (tensor<2048x512xbf16>, tensor<512x776xbf16>) -> tensor<2048x776xbf16>
   %h = tessera.gelu %p {approximate = "tanh"} : tensor<2048x776xbf16>
-  %y = tessera.matmul %h, %w : tensor<2048x776xbf16>, tensor<776x512xbf16> -> tensor<2048x512xbf16>
+  %y = tessera.matmul %h, %w : (tensor<2048x776xbf16>, tensor<776x512xbf16>) -> tensor<2048x512xbf16>
   return %y : tensor<2048x512xbf16>
 }
 func.func @clones(%x: tensor<2048x512xbf16> {tessera.name = "tx"}, %u: tensor<512x1000xbf16> {tessera.name = "tu"}, %v: tensor<512x1000xbf16> {tessera.name = "tv"}, %w: tensor<1000x512xbf16> {tessera.name = "tw"})
     -> (tensor<2048x1000xbf16> {tessera.name = "ta"}, tensor<2048x512xbf16> {tessera.name = "ty"}) attributes {tessera.entry = "infer"} {
-  %a = tessera.matmul %x, %u : tensor<2048x512xbf16>, tensor<512x1000xbf16> -> tensor<2048x1000xbf16>
-  %b = tessera.matmul %x, %v : tensor<2048x512xbf16>, tensor<512x1000xbf16> -> tensor<2048x1000xbf16>
-  %y = tessera.matmul %b, %w : tensor<2048x1000xbf16>, tensor<1000x512xbf16> -> tensor<2048x512xbf16>
+  %a = tessera.matmul %x, %u : (tensor<2048x512xbf16>, tensor<512x1000xbf16>) -> tensor<2048x1000xbf16>
+  %b = tessera.matmul %x, %v : (tensor<2048x512xbf16>, tensor<512x1000xbf16>) -> tensor<2048x1000xbf16>
+  %y = tessera.matmul %b, %w : (tensor<2048x1000xbf16>, tensor<1000x512xbf16>) -> tensor<2048x512xbf16>
   return %a, %y : tensor<2048x1000xbf16>, tensor<2048x512xbf16>
 }
 func.func @dense(%x: tensor<2048x640xbf16> {tessera.name = "zx"}, %v: tensor<640x776xbf16> {tessera.name = "zv"}, %w: tensor<776x512xbf16> {tessera.name = "zw"}, %n: tensor<640x40xbf16> {tessera.name = "zn"},
                  %o: tensor<40x512xbf16> {tessera.name = "zo"})
     -> (tensor<2048x512xbf16> {tessera.name = "zy"}, tensor<2048xi64> {tessera.name = "zz"}, tensor<2048x512xbf16> {tessera.name = "zp"}) attributes {tessera.entry = "infer"} {
-  %b = tessera.matmul %x, %v : tensor<2048x640xbf16>, tensor<640x776xbf16> -> tensor<2048x776xbf16>
-  %y = tessera.matmul %b, %w : tensor<2048x776xbf16>, tensor<776x512xbf16> -> tensor<2048x512xbf16>
+  %b = tessera.matmul %x, %v : (tensor<2048x640xbf16>, tensor<640x776xbf16>) -> tensor<2048x776xbf16>
+  %y = tessera.matmul %b, %w : (tensor<2048x776xbf16>, tensor<776x512xbf16>) -> tensor<2048x512xbf16>
   %z = tessera.argmax %b {axis = 1 : i64} : tensor<2048x776xbf16> -> tensor<2048xi64>
-  %c = tessera.matmul %x, %n : tensor<2048x640xbf16>, tensor<640x40xbf16> -> tensor<2048x40xbf16>
-  %p = tessera.matmul %c, %o : tensor<2048x40xbf16>, tensor<40x512xbf16> -> tensor<2048x512xbf16>
+  %c = tessera.matmul %x, %n : (tensor<2048x640xbf16>, tensor<640x40xbf16>) -> tensor<2048x40xbf16>
+  %p = tessera.matmul %c, %o : (tensor<2048x40xbf16>, tensor<40x512xbf16>) -> tensor<2048x512xbf16>
   return %y, %z, %p : tensor<2048x512xbf16>, tensor<2048xi64>, tensor<2048x512xbf16>
 }
 func.func @batch(%x: tensor<3x200x96xbf16> {tessera.name = "bx"}, %v: tensor<96x776xbf16> {tessera.name = "bv"})
     -> (tensor<3x200x200xbf16> {tessera.name = "bz"}) attributes {tessera.entry = "infer"} {
-  %h = tessera.matmul %x, %v : tensor<3x200x96xbf16>, tensor<96x776xbf16> -> tensor<3x200x776xbf16>
-  %z = tessera.matmul %h, %h {transpose_b = true} : tensor<3x200x776xbf16>, tensor<3x200x776xbf16> -> tensor<3x200x200xbf16>
+  %h = tessera.matmul %x, %v : (tensor<3x200x96xbf16>, tensor<96x776xbf16>) -> tensor<3x200x776xbf16>
+  %z = tessera.matmul %h, %h {transpose_b = true} : tensor<3x200x776xbf16> -> tensor<3x200x200xbf16>
   return %z : tensor<3x200x200xbf16>
 }
 func.func @reshaped(%x: tensor<2048x512xbf16> {tessera.name = "rx"}, %v: tensor<512x1000xbf16> {tessera.name = "rv"}, %w: tensor<4x1000x512xbf16> {tessera.name = "rw"})
     -> (tensor<4x512x512xbf16> {tessera.name = "ry"}) attributes {tessera.entry = "infer"} {
-  %b = tessera.matmul %x, %v : tensor<2048x512xbf16>, tensor<512x1000xbf16> -> tensor<2048x1000xbf16>
+  %b = tessera.matmul %x, %v : (tensor<2048x512xbf16>, tensor<512x1000xbf16>) -> tensor<2048x1000xbf16>
   %c = tessera.reshape %b : tensor<2048x1000xbf16> -> tensor<4x512x1000xbf16>
-  %y = tessera.matmul %c, %w : tensor<4x512x1000xbf16>, tensor<4x1000x512xbf16> -> tensor<4x512x512xbf16>
+  %y = tessera.matmul %c, %w : (tensor<4x512x1000xbf16>, tensor<4x1000x512xbf16>) -> tensor<4x512x512xbf16>
   return %y : tensor<4x512x512xbf16>
 }
 func.func @transpose(%x: tensor<4096x512xf32> {tessera.name = "fx"}, %v: tensor<512x1001xf32> {tessera.name = "fv"}, %w: tensor<1001x768xf32> {tessera.name = "fw"})
     -> (tensor<4096x768xf32> {tessera.name = "fy"}) attributes {tessera.entry = "infer"} {
-  %p = tessera.matmul %x, %v {allow_tf32} : tensor<4096x512xf32>, tensor<512x1001xf32> -> tensor<4096x1001xf32>
+  %p = tessera.matmul %x, %v {allow_tf32} : (tensor<4096x512xf32>, tensor<512x1001xf32>) -> tensor<4096x1001xf32>
   %h = tessera.relu %p : tensor<4096x1001xf32>
-  %y = tessera.matmul %h, %w {allow_tf32} : tensor<4096x1001xf32>, tensor<1001x768xf32> -> tensor<4096x768xf32>
+  %y = tessera.matmul %h, %w {allow_tf32} : (tensor<4096x1001xf32>, tensor<1001x768xf32>) -> tensor<4096x768xf32>
   return %y : tensor<4096x768xf32>
 }
 func.func @prepacked(%x: tensor<2048x512xbf16> {tessera.name = "px"}) -> (tensor<2048x1000xbf16> {tessera.name = "py"}) attributes {tessera.entry = "infer"} {
   %v = tessera.param "v" init = #tessera.uniform<-1.0, 1.0> : tensor<512x1000xf32>
-  %a = tessera.cast %v : tensor<512x1000xf32> to tensor<512x1000xbf16>
-  %y = tessera.matmul %x, %a : tensor<2048x512xbf16>, tensor<512x1000xbf16> -> tensor<2048x1000xbf16>
+  %a = tessera.cast %v : tensor<512x1000xf32> -> tensor<512x1000xbf16>
+  %y = tessera.matmul %x, %a : (tensor<2048x512xbf16>, tensor<512x1000xbf16>) -> tensor<2048x1000xbf16>
   return %y : tensor<2048x1000xbf16>
 }
 func.func @between(%x: tensor<2048x384xbf16> {tessera.name = "ex"}, %v: tensor<384x776xbf16> {tessera.name = "ev"}, %w: tensor<776x512xbf16> {tessera.name = "ew"})
     -> (tensor<2048x512xbf16> {tessera.name = "ey"}, tensor<2048x512xbf16> {tessera.name = "ez"}) attributes {tessera.entry = "infer"} {
-  %p = tessera.matmul %x, %v : tensor<2048x384xbf16>, tensor<384x776xbf16> -> tensor<2048x776xbf16>
-  %y = tessera.matmul %p, %w : tensor<2048x776xbf16>, tensor<776x512xbf16> -> tensor<2048x512xbf16>
+  %p = tessera.matmul %x, %v : (tensor<2048x384xbf16>, tensor<384x776xbf16>) -> tensor<2048x776xbf16>
+  %y = tessera.matmul %p, %w : (tensor<2048x776xbf16>, tensor<776x512xbf16>) -> tensor<2048x512xbf16>
   %s = tessera.reduce_max %y {axes = [1]} : tensor<2048x512xbf16> -> tensor<2048xbf16>
   %c = tessera.reshape %s : tensor<2048xbf16> -> tensor<2048x1xbf16>
-  %h = tessera.mul %p, %c : tensor<2048x776xbf16>, tensor<2048x1xbf16> -> tensor<2048x776xbf16>
-  %z = tessera.matmul %h, %w : tensor<2048x776xbf16>, tensor<776x512xbf16> -> tensor<2048x512xbf16>
+  %h = tessera.mul %p, %c : (tensor<2048x776xbf16>, tensor<2048x1xbf16>) -> tensor<2048x776xbf16>
+  %z = tessera.matmul %h, %w : (tensor<2048x776xbf16>, tensor<776x512xbf16>) -> tensor<2048x512xbf16>
   return %y, %z : tensor<2048x512xbf16>, tensor<2048x512xbf16>
 }
 func.func @norm(%x: tensor<4096x512xbf16> {tessera.name = "nx"}, %v: tensor<512x776xbf16> {tessera.name = "nv"}, %s: tensor<776xbf16> {tessera.name = "ns"}, %b: tensor<776xbf16> {tessera.name = "nb"},
                 %w: tensor<776x512xbf16> {tessera.name = "nw"})
     -> (tensor<4096x512xbf16> {tessera.name = "ny"}, tensor<776xf32> {tessera.name = "nz"}) attributes {tessera.entry = "infer"} {
-  %p = tessera.matmul %x, %v : tensor<4096x512xbf16>, tensor<512x776xbf16> -> tensor<4096x776xbf16>
-  %h = tessera.layernorm_safe %p, %s, %b {axes = [1], eps = 1.0e-5} : tensor<4096x776xbf16>, tensor<776xbf16>, tensor<776xbf16> -> tensor<4096x776xbf16>
-  %y = tessera.matmul %h, %w : tensor<4096x776xbf16>, tensor<776x512xbf16> -> tensor<4096x512xbf16>
-  %f = tessera.cast %h : tensor<4096x776xbf16> to tensor<4096x776xf32>
+  %p = tessera.matmul %x, %v : (tensor<4096x512xbf16>, tensor<512x776xbf16>) -> tensor<4096x776xbf16>
+  %h = tessera.layernorm_safe %p, %s, %b {axes = [1], eps = 1.0e-5} : (tensor<4096x776xbf16>, tensor<776xbf16>, tensor<776xbf16>) -> tensor<4096x776xbf16>
+  %y = tessera.matmul %h, %w : (tensor<4096x776xbf16>, tensor<776x512xbf16>) -> tensor<4096x512xbf16>
+  %f = tessera.cast %h : tensor<4096x776xbf16> -> tensor<4096x776xf32>
   %z = tessera.sum %f {axes = [0]} : tensor<4096x776xf32> -> tensor<776xf32>
   return %y, %z : tensor<4096x512xbf16>, tensor<776xf32>
 }

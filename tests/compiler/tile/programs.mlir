@@ -10,7 +10,7 @@
 func.func @products(%x: tensor<1x700xf32> {tessera.name = "x"}, %w: tensor<700x800xf32> {tessera.name = "w"},
                     %a: tensor<80x80xf32> {tessera.name = "a"}, %b: tensor<80x80xf32> {tessera.name = "b"})
     -> (tensor<1x800xf32> {tessera.name = "y"}, tensor<80x80xf32> {tessera.name = "c"}) attributes {tessera.entry = "infer"} {
-  %y = tessera.matmul %x, %w : tensor<1x700xf32>, tensor<700x800xf32> -> tensor<1x800xf32>
-  %c = tessera.matmul %a, %b : tensor<80x80xf32>, tensor<80x80xf32> -> tensor<80x80xf32>
+  %y = tessera.matmul %x, %w : (tensor<1x700xf32>, tensor<700x800xf32>) -> tensor<1x800xf32>
+  %c = tessera.matmul %a, %b : tensor<80x80xf32>
   return %y, %c : tensor<1x800xf32>, tensor<80x80xf32>
 }

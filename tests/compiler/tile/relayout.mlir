@@ -26,22 +26,22 @@
 
 func.func @odd(%a: tensor<512x1001xbf16> {tessera.name = "a"}, %b: tensor<1001x999xbf16> {tessera.name = "b"})
     -> (tensor<512x999xbf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
-  %y = tessera.matmul %a, %b : tensor<512x1001xbf16>, tensor<1001x999xbf16> -> tensor<512x999xbf16>
+  %y = tessera.matmul %a, %b : (tensor<512x1001xbf16>, tensor<1001x999xbf16>) -> tensor<512x999xbf16>
   return %y : tensor<512x999xbf16>
 }
 func.func @half(%a: tensor<512x1024xbf16> {tessera.name = "c"}, %b: tensor<1024x999xbf16> {tessera.name = "d"})
     -> (tensor<512x999xbf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
-  %y = tessera.matmul %a, %b : tensor<512x1024xbf16>, tensor<1024x999xbf16> -> tensor<512x999xbf16>
+  %y = tessera.matmul %a, %b : (tensor<512x1024xbf16>, tensor<1024x999xbf16>) -> tensor<512x999xbf16>
   return %y : tensor<512x999xbf16>
 }
 func.func @shared(%a: tensor<768x1024xbf16> {tessera.name = "e"}, %b: tensor<1024x997xbf16> {tessera.name = "f"}, %c: tensor<640x1024xbf16> {tessera.name = "g"})
     -> (tensor<768x997xbf16> {tessera.name = "y"}, tensor<640x997xbf16> {tessera.name = "z"}) attributes {tessera.entry = "infer"} {
-  %y = tessera.matmul %a, %b : tensor<768x1024xbf16>, tensor<1024x997xbf16> -> tensor<768x997xbf16>
-  %z = tessera.matmul %c, %b : tensor<640x1024xbf16>, tensor<1024x997xbf16> -> tensor<640x997xbf16>
+  %y = tessera.matmul %a, %b : (tensor<768x1024xbf16>, tensor<1024x997xbf16>) -> tensor<768x997xbf16>
+  %z = tessera.matmul %c, %b : (tensor<640x1024xbf16>, tensor<1024x997xbf16>) -> tensor<640x997xbf16>
   return %y, %z : tensor<768x997xbf16>, tensor<640x997xbf16>
 }
 func.func @small(%a: tensor<16x9xbf16> {tessera.name = "h"}, %b: tensor<9x64xbf16> {tessera.name = "i"})
     -> (tensor<16x64xbf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
-  %y = tessera.matmul %a, %b : tensor<16x9xbf16>, tensor<9x64xbf16> -> tensor<16x64xbf16>
+  %y = tessera.matmul %a, %b : (tensor<16x9xbf16>, tensor<9x64xbf16>) -> tensor<16x64xbf16>
   return %y : tensor<16x64xbf16>
 }

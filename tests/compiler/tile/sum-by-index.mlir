@@ -22,12 +22,12 @@
 func.func @rows(%i: tensor<1000xi32> {tessera.name = "i"}, %u: tensor<1000x64xf32> {tessera.name = "u"}) -> (tensor<600x64xf32> {tessera.name = "y"})
     attributes {tessera.entry = "infer"} {
   %zero = tessera.constant dense<0.0> : tensor<600x64xf32>
-  %y = tessera.scatter_add %zero, %i, %u {axis = 0 : i64} : tensor<600x64xf32>, tensor<1000xi32>, tensor<1000x64xf32>
+  %y = tessera.scatter_add %zero, %i, %u {axis = 0 : i64} : (tensor<600x64xf32>, tensor<1000xi32>, tensor<1000x64xf32>)
   return %y : tensor<600x64xf32>
 }
 func.func @few(%i: tensor<10xi32> {tessera.name = "i10"}, %u: tensor<10x64xf32> {tessera.name = "u10"}) -> (tensor<6x64xf32> {tessera.name = "y"})
     attributes {tessera.entry = "infer"} {
   %zero = tessera.constant dense<0.0> : tensor<6x64xf32>
-  %y = tessera.scatter_add %zero, %i, %u {axis = 0 : i64} : tensor<6x64xf32>, tensor<10xi32>, tensor<10x64xf32>
+  %y = tessera.scatter_add %zero, %i, %u {axis = 0 : i64} : (tensor<6x64xf32>, tensor<10xi32>, tensor<10x64xf32>)
   return %y : tensor<6x64xf32>
 }

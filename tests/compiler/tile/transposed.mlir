@@ -22,10 +22,10 @@ func.func @predict(%x: tensor<40x70xf32> {tessera.name = "x"}, %y: tensor<40x70x
                    %h: tensor<40x70xbf16> {tessera.name = "h"}, %v: tensor<304x70xbf16> {tessera.name = "v"})
     -> (tensor<40x304xf32> {tessera.name = "a"}, tensor<40x304xf32> {tessera.name = "b"}, tensor<300x304xf32> {tessera.name = "c"},
         tensor<40x304xbf16> {tessera.name = "d"}) attributes {tessera.entry = "infer"} {
-  %a = tessera.matmul %x, %w {transpose_b = true} : tensor<40x70xf32>, tensor<304x70xf32> -> tensor<40x304xf32>
-  %e = tessera.matmul %y, %w {transpose_b = true} : tensor<40x70xf32>, tensor<304x70xf32> -> tensor<40x304xf32>
+  %a = tessera.matmul %x, %w {transpose_b = true} : (tensor<40x70xf32>, tensor<304x70xf32>) -> tensor<40x304xf32>
+  %e = tessera.matmul %y, %w {transpose_b = true} : (tensor<40x70xf32>, tensor<304x70xf32>) -> tensor<40x304xf32>
   %b = tessera.gelu %e : tensor<40x304xf32>
-  %c = tessera.matmul %many, %w {transpose_b = true} : tensor<300x70xf32>, tensor<304x70xf32> -> tensor<300x304xf32>
-  %d = tessera.matmul %h, %v {transpose_b = true} : tensor<40x70xbf16>, tensor<304x70xbf16> -> tensor<40x304xbf16>
+  %c = tessera.matmul %many, %w {transpose_b = true} : (tensor<300x70xf32>, tensor<304x70xf32>) -> tensor<300x304xf32>
+  %d = tessera.matmul %h, %v {transpose_b = true} : (tensor<40x70xbf16>, tensor<304x70xbf16>) -> tensor<40x304xbf16>
   return %a, %b, %c, %d : tensor<40x304xf32>, tensor<40x304xf32>, tensor<300x304xf32>, tensor<40x304xbf16>
 }

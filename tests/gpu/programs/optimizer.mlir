@@ -32,7 +32,7 @@ module @optimizer {
         : tensor<8x16x601xf32>, tensor<i64>, tensor<f32>
     %e1:3 = tessera.adamw %e, %e, %em, %ev, %step, %scale {optimizer = #tessera.adamw<lr = 0.01, beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 0.1>}
         : tensor<80003xf32>, tensor<i64>, tensor<f32>
-    %f1:2 = tessera.sgd %f, %f, %fm, %scale {optimizer = #tessera.sgd<lr = 0.01, momentum = 0.9, weight_decay = 0.1>} : tensor<300x300xf32>, tensor<f32>
+    %f1:2 = tessera.sgd %f, %f, %fm, %scale {optimizer = #tessera.sgd<lr = 0.01, momentum = 0.9, weight_decay = 0.1>} : (tensor<300x300xf32>, tensor<300x300xf32>, tensor<300x300xf32>, tensor<f32>)
     tessera.assign %a1#0 to "a" : tensor<300x300xf32>
     tessera.assign %a1#1 to "am" : tensor<300x300xf32>
     tessera.assign %a1#2 to "av" : tensor<300x300xf32>
