@@ -52,9 +52,9 @@ enum { TSR_BLOCKED_ELEMENTS = 256, TSR_BLOCKED_RUN = 8 };
 enum { TSR_COOPERATIVE_MAX = 32 };
 
 /* tile.func without warps on a GPU: n = 2 to 15, a divisor of its grid. Programs n i to n i + n - 1
- * share a block, and may exchange values by tile.add_beside. */
-#define TSR_BESIDE_NAME "tile.beside"
-enum { TSR_BESIDE_MAX = 15 };
+ * share a block, and may exchange values by tile.add_programs. */
+#define TSR_BLOCK_PROGRAMS_NAME "tile.block_programs"
+enum { TSR_BLOCK_PROGRAMS_MAX = 15 };
 
 /* tile.gather in tile.map: a lane gathers elements 2 i and 2 i + 1 of the buffer; if the result is
  * not stored, any two such elements near the first. */

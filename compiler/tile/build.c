@@ -317,9 +317,9 @@ void tsr_tile_fetched(tsr_tile_builder *b, int64_t but) {
     tsr_build(&b->at, &(tsr_op_desc){.name = "tile.fetched", .attr_count = 1, .attrs = attrs});
 }
 
-MlirValue tsr_tile_add_beside(tsr_tile_builder *b, MlirValue value, MlirValue local) {
+MlirValue tsr_tile_add_programs(tsr_tile_builder *b, MlirValue value, MlirValue local) {
     MlirValue operands[] = {value, local};
-    return build(b, "tile.add_beside", 2, operands, mlirValueGetType(value), NULL,
+    return build(b, "tile.add_programs", 2, operands, mlirValueGetType(value), NULL,
                  mlirAttributeGetNull());
 }
 

@@ -130,7 +130,7 @@ void tsr_tile_fetch(tsr_tile_builder *b, MlirValue from, MlirValue offset, MlirV
 void tsr_tile_fetched(tsr_tile_builder *b, int64_t but);
 /* The sum over the programs of a block. `local` is a local buffer of the lanes' own elements, with
  * as many elements as the vector. */
-MlirValue tsr_tile_add_beside(tsr_tile_builder *b, MlirValue value, MlirValue local);
+MlirValue tsr_tile_add_programs(tsr_tile_builder *b, MlirValue value, MlirValue local);
 /* lanes 0: a scalar. mask null: no mask. Load and store convert between the storage type and the
  * value type of `dtype`. */
 MlirValue tsr_tile_load(tsr_tile_builder *b, tsr_dtype dtype, MlirValue buffer, MlirValue offset,

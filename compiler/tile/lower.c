@@ -267,8 +267,9 @@ static tsr_result write_func(tsr_tile_group *group, MlirBlock block) {
         attrs[count++] = (tsr_attr){TSR_TEAMS_NAME, tsr_attr_make_i64(context, group->teams)};
     if (group->has_choices)
         attrs[count++] = (tsr_attr){TSR_CHOICES_NAME, tsr_attr_make_unit(context)};
-    if (group->beside > 1)
-        attrs[count++] = (tsr_attr){TSR_BESIDE_NAME, tsr_attr_make_i64(context, group->beside)};
+    if (group->block_programs > 1)
+        attrs[count++] =
+            (tsr_attr){TSR_BLOCK_PROGRAMS_NAME, tsr_attr_make_i64(context, group->block_programs)};
     if (group->contracts)
         attrs[count++] = (tsr_attr){TSR_CONTRACT_NAME, tsr_attr_make_unit(context)};
     if (group->cooperative > 1)

@@ -169,7 +169,7 @@ static tsr_result add_constant(collector *c, tsr_node *node) {
     return TSR_SUCCESS;
 }
 
-static tsr_result add_place(collector *c, tsr_node *node) {
+static tsr_result add_iota(collector *c, tsr_node *node) {
     tsr_tile_group *group = c->region->group;
     tsr_type type;
     int64_t axis = 0;
@@ -193,7 +193,7 @@ static tsr_result add_leaf(collector *c, MlirValue source) {
     if (find_node(c->region, source)) return TSR_SUCCESS;
     TRY(group->ctx, add_node(c, source, &node));
     node->op = tsr_value_owner(source);
-    if (tsr_op_is(node->op, TSR_GRAPH_IOTA)) return add_place(c, node);
+    if (tsr_op_is(node->op, TSR_GRAPH_IOTA)) return add_iota(c, node);
     if (!mlirValueIsNull(c->given) && mlirValueEqual(source, c->given)) {
         node->kind = TSR_NODE_GIVEN;
         return TSR_SUCCESS;
@@ -487,8 +487,8 @@ bool tsr_region_may_block(const tsr_region *region, const tsr_view *outputs, con
     if (!space->rank || region->group->b.target->warp_lanes != 32) return false;
     for (uint32_t i = 0; i < region->node_count; i++) {
         const tsr_node *node = region->nodes[i];
-        bool placed = node->kind == TSR_NODE_VIEW || node->kind == TSR_NODE_IOTA;
-        if (!placed || !node->view.strides[last]) continue;
+        bool moves = node->kind == TSR_NODE_VIEW || node->kind == TSR_NODE_IOTA;
+        if (!moves || !node->view.strides[last]) continue;
         /* A lane that computes its own index would need the permuted order. */
         if (node->kind == TSR_NODE_IOTA || !is_even(&node->view, space, columns)) return false;
         views++;

@@ -40,7 +40,7 @@ typedef struct tsr_tile_group {
     int64_t warps, registers; /* out: attributes of tile.func; 0: not set */
     int64_t teams, together;  /* out: likewise; see target.h */
     int64_t cooperative;      /* out: likewise; more than 1 only without `warps` */
-    int64_t beside;           /* out: likewise; more than 1: several programs share a block */
+    int64_t block_programs;   /* out: likewise; more than 1: several programs share a block */
     bool contracts;           /* out: TSR_CONTRACT_NAME */
     bool has_choices;         /* out: TSR_SKIP_NAME picks another kernel */
 } tsr_tile_group;

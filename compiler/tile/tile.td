@@ -294,12 +294,12 @@ def Tile_FetchedOp : Tile_Op<"fetched", [MemoryEffects<[MemRead, MemWrite]>]> {
   let assemblyFormat = "`but` $but attr-dict";
 }
 
-def Tile_AddBesideOp : Tile_Op<"add_beside", [AllTypesMatch<["value", "result"]>]> {
+def Tile_AddProgramsOp : Tile_Op<"add_programs", [AllTypesMatch<["value", "result"]>]> {
   let summary = "returns the sum over the programs that run side by side";
   let description = [{
-    `tile.add_beside %v by %l : vector<768xf32>, memref<768xf32>`
+    `tile.add_programs %v by %l : vector<768xf32>, memref<768xf32>`
 
-    This op is for kernels with `tile.beside` on GPUs. Each program gets the sum of the values of all programs
+    This op is for kernels with `tile.block_programs` on GPUs. Each program gets the sum of the values of all programs
     in its block, added in the order of the programs. All programs of a block must reach this op. The local
     buffer has `tile.own`, as many elements as the vector, and no other use.
   }];

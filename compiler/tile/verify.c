@@ -164,7 +164,7 @@ static MlirValue written_by(MlirOperation op) {
     static const size_t writers[TSR_OP_COUNT] = {[TSR_TILE_STORE] = 1,
                                                  [TSR_TILE_SCATTER] = 1,
                                                  [TSR_TILE_FETCH] = 2,
-                                                 [TSR_TILE_ADD_BESIDE] = 1,
+                                                 [TSR_TILE_ADD_PROGRAMS] = 1,
                                                  [TSR_TILE_STORE_FRAGMENT] = 1};
     size_t operand = writers[tsr_op_of(op)];
     return operand ? tsr_op_operand(op, operand) : (MlirValue){NULL};

@@ -50,7 +50,7 @@ typedef struct tsr_emit {
     size_t slot_count, slot_capacity;
     /* used on the lanes of a warp: llvm_warp.c */
     unsigned lanes;                /* lanes that run a program together; 0: a CPU */
-    unsigned beside;               /* TSR_BESIDE_NAME; else 1 */
+    unsigned block_programs;       /* TSR_BLOCK_PROGRAMS_NAME; else 1 */
     LLVMValueRef side;             /* i32: number of this program among the block's programs */
     LLVMValueRef lane, local_base; /* i32; start of local buffers */
     LLVMValueRef shared;           /* memory that several warps exchange sums through */

@@ -175,7 +175,7 @@ static LLVMValueRef piece_of_side(tsr_emit *emit, MlirValue buffer, unsigned sid
 }
 
 /* After the second barrier the buffer may be written again. */
-void tsr_emit_add_beside(tsr_emit *emit, MlirOperation op) {
+void tsr_emit_add_programs(tsr_emit *emit, MlirOperation op) {
     LLVMBuilderRef b = emit->builder;
     MlirValue buffer = tsr_op_operand(op, 1);
     LLVMValueRef value = tsr_emit_operand(emit, op, 0), result = LLVMGetPoison(LLVMTypeOf(value));
@@ -183,7 +183,7 @@ void tsr_emit_add_beside(tsr_emit *emit, MlirOperation op) {
     enum { COUNT = PIECE_BYTES / 4 };
     unsigned all = LLVMGetVectorSize(LLVMTypeOf(value));
     LLVMTypeRef part = LLVMVectorType(f32, COUNT);
-    TSR_ASSERT(emit->beside > 1 && emit->fetches && all % COUNT == 0);
+    TSR_ASSERT(emit->block_programs > 1 && emit->fetches && all % COUNT == 0);
     for (unsigned r = 0; r < all; r += COUNT) {
         LLVMValueRef piece = LLVMGetPoison(part);
         for (unsigned i = 0; i < COUNT; i++)
@@ -198,7 +198,7 @@ void tsr_emit_add_beside(tsr_emit *emit, MlirOperation op) {
     tsr_emit_block_barrier(emit);
     for (unsigned r = 0; r < all; r += COUNT) {
         LLVMValueRef sum = NULL;
-        for (unsigned side = 0; side < emit->beside; side++) {
+        for (unsigned side = 0; side < emit->block_programs; side++) {
             LLVMValueRef one =
                 LLVMBuildLoad2(b, part, piece_of_side(emit, buffer, side, r / COUNT), "");
             LLVMSetAlignment(one, PIECE_BYTES);

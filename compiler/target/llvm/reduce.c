@@ -111,7 +111,7 @@ void tsr_emit_block_barrier(tsr_emit *emit) {
 
 /* Several programs in a block have a barrier each; number 0 is the block's barrier. */
 void tsr_emit_program_barrier(tsr_emit *emit) {
-    if (warps_of(emit) > 1 && emit->beside > 1) {
+    if (warps_of(emit) > 1 && emit->block_programs > 1) {
         LLVMValueRef args[] = {LLVMBuildAdd(emit->builder, emit->side, number(emit, 1), ""),
                                number(emit, emit->lanes)};
         tsr_emit_intrinsic(emit, "llvm.nvvm.barrier.cta.sync.aligned.count", NULL, 0, args, 2);
@@ -130,7 +130,7 @@ static LLVMValueRef word_at(tsr_emit *emit, unsigned slot, LLVMValueRef at) {
     LLVMValueRef index =
         LLVMBuildAdd(emit->builder, number(emit, slot * TSR_COOPERATIVE_MAX), at, "");
     LLVMValueRef before = number(emit, emit->sums * TSR_COOPERATIVE_MAX);
-    if (emit->beside > 1)
+    if (emit->block_programs > 1)
         index = LLVMBuildAdd(emit->builder, index,
                              LLVMBuildMul(emit->builder, emit->side, before, ""), "");
     return LLVMBuildInBoundsGEP2(emit->builder, f32, emit->shared, &index, 1, "");
@@ -193,7 +193,7 @@ void tsr_emit_reduction(tsr_emit *emit, MlirOperation op) {
 void tsr_emit_make_shared(tsr_emit *emit) {
     if (warps_of(emit) <= 1 || !emit->sums) return;
     LLVMTypeRef type = LLVMArrayType2(LLVMFloatTypeInContext(emit->llvm),
-                                      emit->beside * emit->sums * TSR_COOPERATIVE_MAX);
+                                      emit->block_programs * emit->sums * TSR_COOPERATIVE_MAX);
     emit->shared = LLVMAddGlobalInAddressSpace(emit->module, type, "words", 3);
     LLVMSetInitializer(emit->shared, LLVMGetUndef(type));
     LLVMSetLinkage(emit->shared, LLVMInternalLinkage);

@@ -597,7 +597,7 @@ static const emit_fn rows[TSR_OP_COUNT] = {[TSR_TILE_LOAD] = emit_load,
                                            [TSR_TILE_LOCAL] = tsr_emit_local,
                                            [TSR_TILE_FETCH] = tsr_emit_fetch,
                                            [TSR_TILE_FETCHED] = tsr_emit_fetched,
-                                           [TSR_TILE_ADD_BESIDE] = tsr_emit_add_beside,
+                                           [TSR_TILE_ADD_PROGRAMS] = tsr_emit_add_programs,
                                            [TSR_TILE_CHECK_INDEX] = emit_check_index,
                                            [TSR_TILE_GATHER] = emit_each,
                                            [TSR_TILE_SCATTER] = emit_each,
@@ -653,8 +653,9 @@ static void mark_replaced(tsr_emit *emit, MlirOperation func) {
 }
 
 static tsr_result plan_launch(tsr_emit *emit, uint64_t local_total, tsr_fatbin_kernel *launch) {
-    bool one = lanes_of(emit) > emit->target->warp_lanes || emit->fetches || emit->beside > 1;
-    uint32_t programs = one ? emit->beside : TSR_WARP_PROGRAMS;
+    bool one =
+        lanes_of(emit) > emit->target->warp_lanes || emit->fetches || emit->block_programs > 1;
+    uint32_t programs = one ? emit->block_programs : TSR_WARP_PROGRAMS;
     while (!one && programs > 1 && programs * local_total > TSR_WARP_SHARED_MAX) programs /= 2;
     *launch = (tsr_fatbin_kernel){.programs = programs};
     if (emit->fetches) { /* dynamic shared memory: tile families ensure that it fits */
@@ -757,16 +758,16 @@ static tsr_result emit_programs(tsr_emit *emit, MlirBlock body, const tsr_fatbin
 tsr_result tsr_emit_warp_func(tsr_emit *emit, MlirOperation func, tsr_fatbin_kernel *out_launch) {
     MlirBlock body = tsr_op_body(func);
     uint64_t local_total = 0;
-    int64_t cooperative = 1, beside = 1, grid = 0;
+    int64_t cooperative = 1, programs = 1, grid = 0;
     emit->lanes = emit->target->warp_lanes;
-    tsr_op_i64(func, TSR_BESIDE_NAME, &beside);
+    tsr_op_i64(func, TSR_BLOCK_PROGRAMS_NAME, &programs);
     tsr_op_i64(func, "grid", &grid);
-    if (beside < 1 || beside > TSR_BESIDE_MAX || grid % beside)
+    if (programs < 1 || programs > TSR_BLOCK_PROGRAMS_MAX || grid % programs)
         FAIL(emit->ctx, TSR_COMPILE,
              "kernel '%s' has %" PRId64 " of %" PRId64
              " programs in a block; expected a divisor of the programs up to %d",
-             emit->kernel, beside, grid, TSR_BESIDE_MAX);
-    emit->beside = (unsigned)beside;
+             emit->kernel, programs, grid, TSR_BLOCK_PROGRAMS_MAX);
+    emit->block_programs = (unsigned)programs;
     emit->contracts = tsr_op_has(func, TSR_CONTRACT_NAME);
     if (tsr_op_has(func, "warps")) return tsr_emit_block_func(emit, func, out_launch);
     if (mlirBlockGetNumArguments(body) > TSR_EMIT_ARGUMENTS_MAX)

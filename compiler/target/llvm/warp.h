@@ -42,7 +42,7 @@ bool tsr_emit_is_own(MlirValue buffer); /* TSR_OWN_NAME */
 LLVMValueRef tsr_emit_load_own(tsr_emit *emit, MlirValue buffer, LLVMTypeRef type, LLVMValueRef at);
 void tsr_emit_fetch(tsr_emit *emit, MlirOperation op);
 void tsr_emit_fetched(tsr_emit *emit, MlirOperation op);
-void tsr_emit_add_beside(tsr_emit *emit, MlirOperation op);
+void tsr_emit_add_programs(tsr_emit *emit, MlirOperation op);
 /* llvm_warp.c: element number of this lane's register r for blocked elements, as an i64. */
 LLVMValueRef tsr_emit_blocked_number(tsr_emit *emit, unsigned r);
 unsigned tsr_emit_element_bytes(MlirValue buffer);

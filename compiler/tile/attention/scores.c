@@ -253,11 +253,11 @@ void tsr_attention_multiply_scores(const tsr_attention *a, const tsr_attention_s
     bool known =
         tsr_tile_index_known(p->columns, &columns) && tsr_tile_index_known(full, &full_known);
     MlirValue rest = tsr_tile_offset(b, tsr_tile_sub(b, p->columns, full), s->lanes - 1);
-    MlirValue needed = tsr_tile_div(b, rest, s->lanes), behind = tsr_tile_offset(b, full, 1);
+    MlirValue needed = tsr_tile_div(b, rest, s->lanes), next = tsr_tile_offset(b, full, 1);
     for (uint32_t v = 1; v < s->vectors; v++) {
         if (known && (columns - full_known + s->lanes - 1) / s->lanes != v) continue;
         MlirValue is = tsr_tile_icompare(b, TSR_ICMP_EQ, needed, tsr_tile_index(b, v));
-        score_panels(a, p, full, known ? behind : tsr_tile_select(b, is, behind, full), v);
+        score_panels(a, p, full, known ? next : tsr_tile_select(b, is, next, full), v);
     }
 }
 
@@ -313,7 +313,7 @@ void tsr_attention_begin_samples(tsr_attention *a) {
 
 /* compiler/ir/samples.h: the position of a number is the sum of a part of the head, one of the
  * query and one of the keys. */
-static MlirValue place_of_query(const tsr_attention *a, MlirValue query) {
+static MlirValue position_of_query(const tsr_attention *a, MlirValue query) {
     tsr_tile_builder *b = &a->group->b;
     int64_t tiles = tsr_divide_up(a->keys, TSR_SAMPLES_TILE);
     MlirValue tile =
@@ -323,7 +323,7 @@ static MlirValue place_of_query(const tsr_attention *a, MlirValue query) {
     return tsr_tile_add(b, tile, tsr_tile_add(b, rest, tsr_tile_mul(b, half, 2)));
 }
 
-static MlirValue places_of_keys(const tsr_attention *a, MlirValue key, uint32_t lanes) {
+static MlirValue positions_of_keys(const tsr_attention *a, MlirValue key, uint32_t lanes) {
     /* Bits of a key and their shifts. */
     static const struct {
         int64_t mask, left;
@@ -333,21 +333,21 @@ static MlirValue places_of_keys(const tsr_attention *a, MlirValue key, uint32_t 
     MlirType scalar = tsr_tile_value_type(b, TSR_DTYPE_I64, 0);
     MlirValue keys = tsr_tile_splat(b, tsr_tile_to(b, "arith.index_cast", key, scalar), lanes);
     keys = tsr_tile_2(b, "arith.addi", keys, tsr_tile_iota(b, scalar, lanes));
-    MlirValue place = tsr_tile_null;
+    MlirValue position = tsr_tile_null;
     for (size_t i = 0; i < TSR_COUNT(parts); i++) {
         int64_t left = parts[i].left;
         MlirValue part = tsr_tile_2(b, "arith.andi", keys, tsr_tile_int(b, i64, parts[i].mask));
         if (left)
             part = tsr_tile_2(b, left > 0 ? "arith.shli" : "arith.shrui", part,
                               tsr_tile_int(b, i64, left > 0 ? left : -left));
-        place = i ? tsr_tile_2(b, "arith.addi", place, part) : part;
+        position = i ? tsr_tile_2(b, "arith.addi", position, part) : part;
     }
-    return place;
+    return position;
 }
 
 /* The positions of counters without the part of the query: `count` lanes, four for each tile of 16
  * keys, beginning with the tile of `key`. */
-static MlirValue places_of_counters(const tsr_attention *a, MlirValue key, uint32_t count) {
+static MlirValue positions_of_counters(const tsr_attention *a, MlirValue key, uint32_t count) {
     tsr_tile_builder *b = &a->group->b;
     MlirType i64 = tsr_tile_value_type(b, TSR_DTYPE_I64, count);
     MlirType scalar = tsr_tile_value_type(b, TSR_DTYPE_I64, 0);
@@ -362,9 +362,9 @@ static MlirValue places_of_counters(const tsr_attention *a, MlirValue key, uint3
     return tsr_tile_2(b, "arith.addi", tile, tsr_tile_2(b, "arith.addi", more, pair));
 }
 
-static MlirValue is_odd_eight(const tsr_attention *a, MlirValue place) {
+static MlirValue is_odd_eight(const tsr_attention *a, MlirValue position) {
     tsr_tile_builder *b = &a->group->b;
-    MlirValue half = tsr_tile_div(b, tsr_tile_rem(b, place, TSR_SAMPLES_TILE), 8);
+    MlirValue half = tsr_tile_div(b, tsr_tile_rem(b, position, TSR_SAMPLES_TILE), 8);
     half = tsr_tile_to(b, "arith.index_cast", half, tsr_tile_value_type(b, TSR_DTYPE_I64, 0));
     return tsr_tile_icompare(b, TSR_ICMP_NE, half, tsr_tile_int(b, mlirValueGetType(half), 0));
 }
@@ -379,7 +379,7 @@ static MlirValue kept_by_counters(const tsr_attention *a, MlirValue base, MlirVa
     MlirType i64 = tsr_tile_value_type(b, TSR_DTYPE_I64, count);
     MlirType i32 = tsr_tile_value_type(b, TSR_DTYPE_I32, lanes);
     MlirValue element = tsr_tile_2(b, "arith.addi", tsr_tile_splat(b, base, count),
-                                   places_of_counters(a, key, count));
+                                   positions_of_counters(a, key, count));
     MlirValue words[4],
         operands[TSR_ATTENTION_SAMPLES] = {
             tsr_tile_2(b, "arith.shrui", element, tsr_tile_int(b, i64, 3)),
@@ -415,14 +415,15 @@ MlirValue tsr_attention_kept(const tsr_attention *a, MlirValue row, MlirValue co
     MlirValue head = tsr_tile_to(b, "arith.index_cast", a->head_index, i64);
     head = tsr_tile_2(b, "arith.addi", head, a->drawn[0]);
     MlirValue query = tsr_tile_add(b, a->query, row), key = tsr_tile_add(b, a->key, column);
-    MlirValue place = tsr_tile_to(b, "arith.index_cast", place_of_query(a, query), i64);
-    place = tsr_tile_2(b, "arith.addi", place,
-                       tsr_tile_2(b, "arith.muli", head, tsr_tile_int(b, i64, a->head_samples)));
+    MlirValue position = tsr_tile_to(b, "arith.index_cast", position_of_query(a, query), i64);
+    position = tsr_tile_2(b, "arith.addi", position,
+                          tsr_tile_2(b, "arith.muli", head, tsr_tile_int(b, i64, a->head_samples)));
     if (a->in_tiles && !b->target->warp_lanes &&
         (lanes == 8 || (lanes && lanes % TSR_SAMPLES_TILE == 0)))
-        return kept_by_counters(a, place, query, key, lanes);
+        return kept_by_counters(a, position, query, key, lanes);
     MlirValue operands[TSR_ATTENTION_SAMPLES] = {
-        tsr_tile_2(b, "arith.addi", tsr_tile_splat(b, place, lanes), places_of_keys(a, key, lanes)),
+        tsr_tile_2(b, "arith.addi", tsr_tile_splat(b, position, lanes),
+                   positions_of_keys(a, key, lanes)),
         tsr_tile_splat(b, a->drawn[1], lanes), tsr_tile_splat(b, a->drawn[2], lanes)};
     tsr_philox how = {.stream = a->stream, .shared = true};
     MlirValue drawn = tsr_philox_build(b, &how, operands, lanes, a->dtype);

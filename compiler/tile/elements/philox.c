@@ -88,8 +88,8 @@ static MlirValue as(const draw *d, MlirValue x, MlirType type) {
 /* Converts an integer from -2^51 ... 2^51 exactly, by placing it in the last bits of 1.5 x 2^52.
  * CPUs have no instruction for 64-bit integers before AVX-512. */
 static MlirValue small_integer(const draw *d, MlirValue x) {
-    MlirValue placed = two(d, "arith.addi", x, integer(d, INT64_C(0x4338000000000000)));
-    return two(d, "arith.subf", as(d, placed, d->reals), real(d, 0x1.8p52));
+    MlirValue biased = two(d, "arith.addi", x, integer(d, INT64_C(0x4338000000000000)));
+    return two(d, "arith.subf", as(d, biased, d->reals), real(d, 0x1.8p52));
 }
 
 /* The logarithm of a normal number. */
@@ -165,8 +165,8 @@ static MlirValue joined(const draw *d, const MlirValue *words, int64_t bits) {
 
 /* Converts 52 bits to a number, as the fraction of a number from 2^52 on. */
 static MlirValue fraction(const draw *d, MlirValue x) {
-    MlirValue placed = two(d, "arith.ori", x, integer(d, INT64_C(0x4330000000000000)));
-    return two(d, "arith.subf", as(d, placed, d->reals), real(d, 0x1p52));
+    MlirValue biased = two(d, "arith.ori", x, integer(d, INT64_C(0x4330000000000000)));
+    return two(d, "arith.subf", as(d, biased, d->reals), real(d, 0x1p52));
 }
 
 /* The element's part of the words that eight elements share, as a number. */
@@ -208,8 +208,8 @@ static MlirValue draw_open(const draw *d, const tsr_philox *how, const MlirValue
 /* A list of the numbers outside the middle, 15 of 100: otherwise their computation would be done
  * for all numbers. */
 typedef struct outer_list {
-    MlirValue numbers, places; /* index of each among all numbers */
-    MlirValue drawn, flags;    /* the lanes that are being listed */
+    MlirValue numbers, positions; /* index of each among all numbers */
+    MlirValue drawn, flags;       /* the lanes that are being listed */
 } outer_list;
 
 static MlirValue load_index(tsr_tile_builder *b, MlirValue buffer, MlirValue at) {
@@ -241,9 +241,9 @@ static MlirValue list_outer(const draw *d, const outer_list *list, MlirValue u, 
     store_real(b, u, list->drawn, zero);
     store_i64(b, tsr_tile_to(b, "arith.extui", is_outer, d->words), list->flags, zero);
     for (uint32_t i = 0; i < lanes; i++) {
-        MlirValue at = tsr_tile_index(b, i), place = tsr_tile_offset(b, first, i);
+        MlirValue at = tsr_tile_index(b, i), position = tsr_tile_offset(b, first, i);
         store_real(b, load_real(b, list->drawn, at, 0), list->numbers, count);
-        store_i64(b, tsr_tile_to(b, "arith.index_cast", place, number), list->places, count);
+        store_i64(b, tsr_tile_to(b, "arith.index_cast", position, number), list->positions, count);
         count = tsr_tile_add(b, count, load_index(b, list->flags, at));
     }
     return count;
@@ -270,7 +270,7 @@ static void finish_outer(tsr_tile_builder *b, const outer_list *list, MlirValue 
     }
     TSR_TILE_FOR(b, loop, zero, count, 1) {
         store_real(b, load_real(b, list->numbers, loop.index, 0), values,
-                   load_index(b, list->places, loop.index));
+                   load_index(b, list->positions, loop.index));
     }
 }
 

@@ -74,24 +74,25 @@ static MlirValue make_ring(attend *a, int64_t stages, int64_t rows, int64_t colu
 
 enum { BUFFERS_MAX = 5 + TSR_ATTENTION_SAMPLES };
 
-typedef struct places {
+typedef struct tile_operands {
     MlirValue buffers[BUFFERS_MAX], rings[3];
     int64_t firsts[BUFFERS_MAX]; /* first columns of heads; -1: heads are not in adjacent columns */
     size_t buffer_count, ring_count;
-} places;
+} tile_operands;
 
-static void add_heads(attend *a, places *p, tsr_gpu_heads heads, int64_t count, int64_t rows) {
+static void add_heads(attend *a, tile_operands *p, tsr_gpu_heads heads, int64_t count,
+                      int64_t rows) {
     tsr_tile_group *group = a->of.group;
     p->firsts[p->buffer_count] = heads.sides.first;
     p->buffers[p->buffer_count++] =
         tsr_gpu_heads_view(&group->b, group->buffers[heads.argument], &heads, count, rows, a->of.d);
 }
 
-static places find_places(attend *a) {
+static tile_operands make_operands(attend *a) {
     tsr_tile_group *group = a->of.group;
     int64_t heads = a->of.batch * a->of.heads, groups = a->of.batch * a->of.key_heads;
     int64_t logarithms[] = {heads, a->of.queries};
-    places p = {.buffer_count = 0};
+    tile_operands p = {.buffer_count = 0};
     add_heads(a, &p, tsr_gpu_heads_read(group, 0), heads, a->of.queries);
     add_heads(a, &p, tsr_gpu_heads_read(group, 1), groups, a->of.keys);
     add_heads(a, &p, tsr_gpu_heads_read(group, 2), groups, a->of.keys);
@@ -114,7 +115,7 @@ static places find_places(attend *a) {
 }
 
 /* Emits the tile of queries of `head` that begins at `row`. */
-static void emit_tile(attend *a, const places *p, MlirValue head, MlirValue row) {
+static void emit_tile(attend *a, const tile_operands *p, MlirValue head, MlirValue row) {
     tsr_tile_builder *b = &a->of.group->b;
     MlirContext context = b->at.context;
     MlirValue operands[BUFFERS_MAX + 6],
@@ -148,7 +149,7 @@ static void emit_tile(attend *a, const places *p, MlirValue head, MlirValue row)
 static void emit(attend *a) {
     tsr_tile_group *group = a->of.group;
     tsr_tile_builder *b = &group->b;
-    places p = find_places(a);
+    tile_operands p = make_operands(a);
     int64_t count = tsr_divide_up(a->of.queries, a->rows), heads = a->of.batch * a->of.heads;
     bool pairs = a->of.causal && a->tile.units == WGMMA;
     int64_t programs = pairs ? tsr_divide_up(count, PAIR) : count;

@@ -497,7 +497,7 @@ static tsr_type gradient_type(const tsr_tile_group *group, const plan *p, uint32
 }
 
 /* The sum has the layout of the gradient of queries, in a buffer of its own. */
-static tsr_type place_sum(const tsr_tile_group *group, plan *p) {
+static tsr_type init_sum(const tsr_tile_group *group, plan *p) {
     tsr_type type = gradient_type(group, p, DQUERY, TSR_DTYPE_F32);
     p->sum = p->given[DQUERY];
     if (p->sum.sides.first < 0) return type;
@@ -569,7 +569,7 @@ static void make_steps(const tsr_tile_group *group, plan *p, tsr_tile_sequence *
                         .inputs = {read[QUERY].argument, read[KEY].argument, read[VALUE].argument,
                                    read[DRESULT].argument, made, made + 1, made + 2},
                         .input_count = SUM + p->sample_count,
-                        .outputs = {place_sum(group, p), gradient_type(group, p, DKEY, p->storage),
+                        .outputs = {init_sum(group, p), gradient_type(group, p, DKEY, p->storage),
                                     gradient_type(group, p, DVALUE, p->storage)},
                         .output_count = p->joined ? 2 : 3,
                         .is_main = true,

@@ -9,7 +9,7 @@
 
 enum { ATTRIBUTES_MAX = 16 };
 
-static int64_t place_of(size_t d, size_t dim) {
+static int64_t swapped(size_t d, size_t dim) {
     return (int64_t)(d == dim ? dim + 1 : d == dim + 1 ? dim : d);
 }
 
@@ -20,7 +20,7 @@ bool tsr_gpu_is_transpose(MlirOperation op, size_t dim) {
         !tsr_op_i64s(op, "permutation", TSR_RANK_MAX, permutation, &count) || count < dim + 2)
         return false;
     for (size_t d = 0; d < count; d++)
-        if (permutation[d] != place_of(d, dim)) return false;
+        if (permutation[d] != swapped(d, dim)) return false;
     return true;
 }
 
@@ -34,7 +34,7 @@ static tsr_type read_type(MlirType type) {
 MlirType tsr_gpu_transposed_type(MlirType type, size_t dim) {
     tsr_type from = read_type(type), to = from;
     for (size_t d = 0; d < from.shape.rank; d++)
-        to.shape.dims[d] = from.shape.dims[place_of(d, dim)];
+        to.shape.dims[d] = from.shape.dims[swapped(d, dim)];
     return tsr_type_make(mlirTypeGetContext(type), &to);
 }
 
@@ -42,7 +42,7 @@ MlirValue tsr_gpu_build_transpose(tsr_builder *b, MlirValue value, size_t dim) {
     int64_t permutation[TSR_RANK_MAX];
     MlirType type = mlirValueGetType(value);
     size_t rank = (size_t)mlirShapedTypeGetRank(type);
-    for (size_t d = 0; d < rank; d++) permutation[d] = place_of(d, dim);
+    for (size_t d = 0; d < rank; d++) permutation[d] = swapped(d, dim);
     const tsr_attr attrs[] = {{"permutation", tsr_attr_make_i64s(b->context, rank, permutation)},
                               {0}};
     return tsr_build_value(b, "tessera.transpose", &value, 1, tsr_gpu_transposed_type(type, dim),

@@ -211,9 +211,9 @@ int64_t tsr_gpu_pitch(const tsr_type *type) {
         !tsr_shape_count(&type->shape, &count) || !count)
         return 0;
     uint64_t columns = type->shape.dims[type->shape.rank - 1], row = columns * size;
-    uint64_t lies = (row + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
-    bool wins = lies != row && lies <= row + row / 2 && count > columns;
-    return wins ? (int64_t)(lies / size) : 0;
+    uint64_t padded = (row + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
+    bool wins = padded != row && padded <= row + row / 2 && count > columns;
+    return wins ? (int64_t)(padded / size) : 0;
 }
 
 static bool read_rows(tensor *t, const tsr_type *type) {

@@ -189,7 +189,7 @@ static void find_addend(product *p) {
 
 /* True if the node is a whole buffer with the rows and columns of the result, whose rows begin
  * where the copy engine can read them. */
-static bool lies_as_result(const product *p, const tsr_node *node) {
+static bool has_layout_of_result(const product *p, const tsr_node *node) {
     uint32_t at = p->space.rank - 2;
     const int64_t *strides = node->view.strides;
     uint64_t count = 0, result = (uint64_t)(p->shape.batch * p->shape.m * p->shape.n);
@@ -213,7 +213,7 @@ static tsr_dtype find_through(const product *p) {
 
 /* The bytes moved for each element of the result. Views that are the same in all rows or all
  * columns do not count. */
-static uint32_t bytes_behind(const product *p) {
+static uint32_t epilogue_bytes_of(const product *p) {
     const tsr_type *outputs = p->group->types + p->group->input_count;
     const int at = (int)p->space.rank - 2;
     size_t bytes = 0;
@@ -231,7 +231,8 @@ static void find_fetched(product *p) {
     if (p->group->output_count != 1 || !p->shape.by_rows) return;
     for (uint32_t i = 0; i < p->after.node_count && !p->fetched; i++) {
         tsr_node *node = p->after.nodes[i];
-        if (node->kind == TSR_NODE_VIEW && node->dtype == p->through && lies_as_result(p, node))
+        if (node->kind == TSR_NODE_VIEW && node->dtype == p->through &&
+            has_layout_of_result(p, node))
             p->fetched = node;
     }
 }
@@ -313,14 +314,15 @@ static MlirValue view(product *p, MlirValue buffer, int64_t rows, int64_t column
 }
 
 static int64_t together_of(const tsr_product_tile *tile) {
-    return (int64_t)tile->parts * tile->beside * tile->below;
+    return (int64_t)tile->parts * tile->cluster_columns * tile->cluster_rows;
 }
 
 /* Orders programs in bands of rows; within a band, down its columns. */
-static void place_program(product *p) {
+static void find_program(product *p) {
     tsr_tile_builder *b = p->b;
-    int64_t height = p->tile.rows * p->tile.below; /* rows of the programs that run together */
-    int64_t width = p->tile.columns * p->tile.beside;
+    int64_t height =
+        p->tile.rows * p->tile.cluster_rows; /* rows of the programs that run together */
+    int64_t width = p->tile.columns * p->tile.cluster_columns;
     int64_t rows = tsr_divide_up(p->shape.m, height), columns = tsr_divide_up(p->shape.n, width);
     int64_t band = BAND_ROWS / height < rows ? BAND_ROWS / height : rows;
     int64_t together = together_of(&p->tile);
@@ -341,12 +343,12 @@ static void place_program(product *p) {
     MlirValue column = tsr_tile_2(b, "arith.divui", inner, in_band);
     p->row = tsr_tile_mul(b, tsr_tile_add(b, first, row), height);
     p->column = tsr_tile_mul(b, column, width);
-    if (p->tile.below > 1) {
-        MlirValue down = tsr_tile_div(b, p->rank, p->tile.beside);
+    if (p->tile.cluster_rows > 1) {
+        MlirValue down = tsr_tile_div(b, p->rank, p->tile.cluster_columns);
         p->row = tsr_tile_add(b, p->row, tsr_tile_mul(b, down, p->tile.rows));
     }
-    if (p->tile.beside > 1) {
-        MlirValue across = tsr_tile_rem(b, p->rank, p->tile.beside);
+    if (p->tile.cluster_columns > 1) {
+        MlirValue across = tsr_tile_rem(b, p->rank, p->tile.cluster_columns);
         p->column = tsr_tile_add(b, p->column, tsr_tile_mul(b, across, p->tile.columns));
     }
 }
@@ -381,7 +383,7 @@ static MlirValue inside(product *p, MlirValue index, int64_t size, int64_t tile)
 
 /* True if two neighbours of a row, the first in an even column, are adjacent and aligned, so that
  * one load reads both. */
-static bool lies_in_pairs(const product *p, const tsr_node *node) {
+static bool is_in_aligned_pairs(const product *p, const tsr_node *node) {
     uint32_t at = p->space.rank - 2;
     const int64_t *strides = node->view.strides;
     return !p->tile.transposed && p->shape.n % 2 == 0 && strides[at + 1] == 1 &&
@@ -408,7 +410,7 @@ static MlirValue load_view(product *p, const tsr_node *node, MlirValue row, Mlir
     MlirType stored = tsr_tile_vector_type(tsr_tile_storage_type(b, node->dtype), LANES);
     const tsr_attr pairs[] = {{TSR_PAIRS_NAME, tsr_attr_make_unit(b->at.context)}, {0}};
     MlirValue value =
-        build(p, "tile.gather", operands, 2, stored, lies_in_pairs(p, node) ? pairs : NULL);
+        build(p, "tile.gather", operands, 2, stored, is_in_aligned_pairs(p, node) ? pairs : NULL);
     return tsr_dtype_is_narrow(node->dtype)
                ? tsr_tile_to(b, "arith.extf", value, tsr_tile_value_type(b, TSR_DTYPE_F32, LANES))
                : value;
@@ -557,9 +559,9 @@ static MlirValue multiply(product *p) {
     share_steps(p, tsr_divide_up(s->k, t->depth), &first, &count);
     TSR_TILE_FOR_CARRIED(b, loop, tsr_tile_index(b, 0), count, 1, 1, &sum) {
         MlirValue k = tsr_tile_mul(b, tsr_tile_add(b, loop.index, first), t->depth);
-        copy(p, a, p->at ? k : p->row, p->at ? p->row : k, ra, loop.index, t->beside, 1);
-        copy(p, bb, p->bt ? p->column : k, p->bt ? k : p->column, rb, loop.index, t->below,
-             t->beside);
+        copy(p, a, p->at ? k : p->row, p->at ? p->row : k, ra, loop.index, t->cluster_columns, 1);
+        copy(p, bb, p->bt ? p->column : k, p->bt ? k : p->column, rb, loop.index, t->cluster_rows,
+             t->cluster_columns);
         build_none(p, "tile.wait_async", &loop.index, 1);
         MlirValue operands[] = {t->transposed ? rb : ra, t->transposed ? ra : rb, sum, loop.index};
         MlirAttribute unit = tsr_attr_make_unit(b->at.context);
@@ -622,7 +624,7 @@ static void make_ring(product *p) {
 }
 
 static void emit(product *p) {
-    place_program(p);
+    find_program(p);
     if (p->tile.parts > 1) p->summed = p->addend = NULL;
     make_ring(p);
     MlirValue sum = multiply(p);
@@ -652,7 +654,7 @@ static tsr_result plan(product *p, bool *out_taken) {
     p->through = find_through(p);
     p->shape.by_rows = stores_by_rows(p);
     find_fetched(p);
-    p->shape.behind = bytes_behind(p);
+    p->shape.epilogue_bytes = epilogue_bytes_of(p);
     p->shape.may_transpose = p->shape.by_rows && transposes_well(p);
     p->shape.a_transposed = p->at;
     *out_taken = tsr_product_select(group->b.target, &p->shape, (uint32_t)skip, &p->tile);
@@ -675,9 +677,9 @@ tsr_result tsr_tile_lower_product(tsr_tile_group *group, bool *out_taken) {
     product p = {.group = group, .b = &group->b};
     TRY(group->ctx, plan(&p, out_taken));
     if (!*out_taken) return TSR_SUCCESS;
-    int64_t tile[] = {p.tile.rows,  p.tile.columns,   p.tile.depth, p.tile.stages,
-                      p.tile.warps, p.tile.teams,     p.tile.parts, p.tile.beside,
-                      p.tile.below, p.tile.transposed};
+    int64_t tile[] = {p.tile.rows,         p.tile.columns,   p.tile.depth, p.tile.stages,
+                      p.tile.warps,        p.tile.teams,     p.tile.parts, p.tile.cluster_columns,
+                      p.tile.cluster_rows, p.tile.transposed};
     memcpy(group->tile, tile, sizeof tile);
     group->tile_count = TSR_COUNT(tile);
     group->warps = p.tile.warps;

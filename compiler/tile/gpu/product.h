@@ -31,8 +31,9 @@ typedef struct tsr_product_shape {
                            through shared memory */
     bool may_transpose; /* tiles may be computed transposed */
     bool a_transposed;  /* A is stored transposed: the rows of a tile are copied 64 at a time */
-    uint32_t behind;    /* bytes moved after the product for each element: the results and the
-                           inputs that are read with them */
+    /* Bytes moved after the product for each element: the results and the inputs that are read with
+     * them. */
+    uint32_t epilogue_bytes;
     uint32_t work; /* cost of the ops after the product for each element: 1 for an addition, 3 for a
                       function */
 } tsr_product_shape;
@@ -40,13 +41,13 @@ typedef struct tsr_product_shape {
 typedef struct tsr_product_tile {
     int64_t rows, columns, depth;
     uint32_t stages, warps, registers;
-    uint32_t teams;         /* programs that a block runs concurrently */
-    uint32_t parts;         /* number of programs that share K, each with one part */
-    uint32_t beside, below; /* numbers of programs that run together, in a row and in a column:
-                               programs in a row share copies of A, those in a column share copies
-                               of B */
-    uint32_t tail;          /* last steps of K in which warp groups multiply in turns */
-    bool transposed;        /* columns of the result are rows of the matrix units */
+    uint32_t teams; /* programs that a block runs concurrently */
+    uint32_t parts; /* number of programs that share K, each with one part */
+    /* Numbers of programs that run together, in a row and in a column: programs in a row share
+     * copies of A, those in a column share copies of B. */
+    uint32_t cluster_columns, cluster_rows;
+    uint32_t tail;   /* last steps of K in which warp groups multiply in turns */
+    bool transposed; /* columns of the result are rows of the matrix units */
 } tsr_product_tile;
 
 /* Selects the tile with the least time according to a model of the device, without the best `skip`

@@ -67,11 +67,11 @@ static const struct {
     double share, more;   /* programs that share copies: the same; extra time of more than two */
     double shared, round; /* factor of a copy if programs share it; extra time of each step */
     double both;          /* part of the shorter of computing and reading */
-    double both_behind;   /* the same for bytes moved after a product */
+    double both_epilogue; /* the same for bytes moved after a product */
     double part;          /* part of the idle share of the last round that is saved */
     double well[5];       /* efficiency of products, by 64 columns */
     double crowded;       /* factor of `well` if sums leave a thread few registers */
-    double beside;        /* then, work of one team that products of the other do not hide */
+    double exposed;       /* then, work of one team that products of the other do not hide */
     double apart;         /* the same if more than two share copies and wait for each other */
 } cost = {.start = 7015,
           .store = 108.8,
@@ -95,11 +95,11 @@ static const struct {
           .shared = 1.223,
           .round = 15.17,
           .both = 0.2477,
-          .both_behind = 0.4912,
+          .both_epilogue = 0.4912,
           .part = 0.1341,
           .well = {0, 0.8195, 0.9141, 1.125, 1.15},
           .crowded = 1.018,
-          .beside = 0.009,
+          .exposed = 0.009,
           .apart = 0.01852};
 
 static const tsr_product_tile tiles[] = {
@@ -138,7 +138,7 @@ enum {
 
 /* The ways in which programs may run together. */
 static const struct {
-    uint32_t parts, beside, below;
+    uint32_t parts, cluster_columns, cluster_rows;
 } ways[] = {{1, 1, 1}, {2, 1, 1}, {3, 1, 1}, {4, 1, 1}, {5, 1, 1}, {6, 1, 1}, {8, 1, 1}, {1, 2, 1},
             {1, 1, 2}, {1, 3, 1}, {1, 1, 3}, {1, 2, 2}, {1, 4, 1}, {1, 1, 4}, {1, 4, 2}, {1, 2, 4}};
 enum {
@@ -160,11 +160,11 @@ static double most_of(double x, double y) { return x > y ? x : y; }
 
 /* Rows of tiles, rounded up to whole sets of programs that run together. */
 static int64_t rows_of(const tsr_product_shape *shape, const tsr_product_tile *tile) {
-    return tsr_divide_up(shape->m, tile->rows * tile->below) * tile->below;
+    return tsr_divide_up(shape->m, tile->rows * tile->cluster_rows) * tile->cluster_rows;
 }
 
 static int64_t columns_of(const tsr_product_shape *shape, const tsr_product_tile *tile) {
-    return tsr_divide_up(shape->n, tile->columns * tile->beside) * tile->beside;
+    return tsr_divide_up(shape->n, tile->columns * tile->cluster_columns) * tile->cluster_columns;
 }
 
 static int64_t programs_of(const tsr_product_shape *shape, const tsr_product_tile *tile) {
@@ -173,7 +173,7 @@ static int64_t programs_of(const tsr_product_shape *shape, const tsr_product_til
 
 /* The number of programs that run at a time. */
 static int64_t slots_of(const device *d, const tsr_product_tile *tile, int64_t blocks) {
-    return d->at_a_time[tile->parts * tile->beside * tile->below - 1] * blocks;
+    return d->at_a_time[tile->parts * tile->cluster_columns * tile->cluster_rows - 1] * blocks;
 }
 
 /* Shared memory of a block: the rings of stages, which programs that share K reuse to exchange
@@ -232,7 +232,7 @@ static bool is_copied_whole(const tsr_product_shape *shape) {
 static bool fits_together(const device *d, const tsr_product_shape *shape,
                           const tsr_product_tile *tile) {
     int64_t across = tile->transposed ? tile->rows : tile->columns;
-    bool shares = tile->beside * tile->below > 1;
+    bool shares = tile->cluster_columns * tile->cluster_rows > 1;
     if (tile->parts == 1 && !shares) return true;
     if (d->arch != 90) return false;
     if (shares) return is_copied_whole(shape);
@@ -272,7 +272,8 @@ static bool begins_at_once(const device *d, const tsr_product_shape *shape,
                            const tsr_product_tile *tile) {
     if (is_unaligned(shape, shape->a_pitch) || is_unaligned(shape, shape->b_pitch)) return false;
     int64_t blocks = blocks_of(d, tile, shared_bytes(tile, shape, d->arch));
-    return tile->beside * tile->below == 1 && programs_of(shape, tile) <= slots_of(d, tile, blocks);
+    return tile->cluster_columns * tile->cluster_rows == 1 &&
+           programs_of(shape, tile) <= slots_of(d, tile, blocks);
 }
 
 /* The cycles of the copies of one step: the bytes that a program requests, and the share of the
@@ -293,13 +294,15 @@ static double copy_time(const device *d, const tsr_product_shape *shape,
     b_cache *= unaligned_of(shape, shape->b_pitch, cost.unaligned_cache[1]);
     double threads = pieces_of(shape, shape->a_pitch) * (double)tile->rows +
                      pieces_of(shape, shape->b_pitch) * (double)tile->columns;
-    if (tile->beside > 1) a *= cost.shared / tile->beside, a_cache *= cost.shared / tile->beside;
-    if (tile->below > 1) b *= cost.shared / tile->below, b_cache *= cost.shared / tile->below;
+    if (tile->cluster_columns > 1)
+        a *= cost.shared / tile->cluster_columns, a_cache *= cost.shared / tile->cluster_columns;
+    if (tile->cluster_rows > 1)
+        b *= cost.shared / tile->cluster_rows, b_cache *= cost.shared / tile->cluster_rows;
     return joined((a + b) / cost.copy, (a_cache + b_cache) * active / cache) +
            threads * (double)tile->depth * cost.piece;
 }
 
-/* The time of device memory to read the factors; behind_time adds the bytes that are moved after
+/* The time of device memory to read the factors; epilogue_time adds the bytes that are moved after
  * the product. */
 static double read_time(const device *d, const tsr_product_shape *shape) {
     double m = (double)shape->m, n = (double)shape->n, k = (double)shape->k;
@@ -307,9 +310,9 @@ static double read_time(const device *d, const tsr_product_shape *shape) {
     return (m * k * a + k * n) * shape->element_bytes * (double)shape->batch / d->memory_bytes;
 }
 
-static double behind_time(const device *d, const tsr_product_shape *shape) {
+static double epilogue_time(const device *d, const tsr_product_shape *shape) {
     double elements = (double)shape->m * (double)shape->n * (double)shape->batch;
-    return elements * shape->behind / d->memory_bytes;
+    return elements * shape->epilogue_bytes / d->memory_bytes;
 }
 
 static double multiply_time(const device *d, const tsr_product_shape *shape,
@@ -328,7 +331,7 @@ static double multiply_time(const device *d, const tsr_product_shape *shape,
 /* The time of the ops and stores after a loop of products. */
 static double store_time(const tsr_product_shape *shape, const tsr_product_tile *tile) {
     double area = (double)(tile->rows * tile->columns) / tile->parts;
-    double more = cost.store_byte * ((double)shape->behind - 2);
+    double more = cost.store_byte * ((double)shape->epilogue_bytes - 2);
     double work =
         most_of(area * cost.work_element, (double)sums_of(tile) / tile->parts * cost.work_thread);
     return cost.store + area * (cost.store_element + more) + work * shape->work;
@@ -342,21 +345,21 @@ static double exchange_time(const tsr_product_tile *tile) {
 }
 
 /* The part of one team's work that the products of the other team do not hide. */
-static double beside_of(const tsr_product_tile *tile) {
-    if (tile->teams > 1 && tile->beside * tile->below > 2) return cost.apart;
-    return is_crowded(tile) ? cost.beside : 0;
+static double exposed_of(const tsr_product_tile *tile) {
+    if (tile->teams > 1 && tile->cluster_columns * tile->cluster_rows > 2) return cost.apart;
+    return is_crowded(tile) ? cost.exposed : 0;
 }
 
 static double time_of(const device *d, const tsr_product_shape *shape,
                       const tsr_product_tile *tile) {
     int64_t programs = programs_of(shape, tile);
     int64_t blocks = blocks_of(d, tile, shared_bytes(tile, shape, d->arch));
-    double beside = least_of((double)blocks, (double)tsr_divide_up(programs, d->multiprocessors));
+    double resident = least_of((double)blocks, (double)tsr_divide_up(programs, d->multiprocessors));
     double steps = (double)tsr_divide_up(tsr_divide_up(shape->k, tile->depth), tile->parts);
-    double multiply = multiply_time(d, shape, tile) * beside;
-    double work = joined(multiply, copy_time(d, shape, tile) * beside);
+    double multiply = multiply_time(d, shape, tile) * resident;
+    double work = joined(multiply, copy_time(d, shape, tile) * resident);
     double wait = (cost.latency + cost.hold * multiply) / tile->stages;
-    double round = tile->beside * tile->below > 1 ? cost.round : 0;
+    double round = tile->cluster_columns * tile->cluster_rows > 1 ? cost.round : 0;
     double loop = steps * (joined(work, wait) + round);
     double store = store_time(shape, tile);
     double share = (double)programs / (double)slots_of(d, tile, blocks);
@@ -365,13 +368,13 @@ static double time_of(const device *d, const tsr_product_shape *shape,
     double all = rounds * (loop + store);
     if (tile->teams > 1) /* one team stores while the other one multiplies */
         all = rounds * loop + store + (rounds - 1) * most_of(0, store - loop) / 2;
-    all += rounds * beside_of(tile) * shape->work * (double)(tile->rows * tile->columns);
+    all += rounds * exposed_of(tile) * shape->work * (double)(tile->rows * tile->columns);
     if (tile->parts > 1) all += cost.sum + exchange_time(tile);
-    if (tile->beside * tile->below > 1) all += cost.share;
-    if (tile->beside * tile->below > 2) all += cost.more;
-    double read = read_time(d, shape), behind = behind_time(d, shape);
-    double both = cost.both * least_of(all, read) + cost.both_behind * least_of(all, behind);
-    return cost.start + most_of(all, read + behind) + both;
+    if (tile->cluster_columns * tile->cluster_rows > 1) all += cost.share;
+    if (tile->cluster_columns * tile->cluster_rows > 2) all += cost.more;
+    double read = read_time(d, shape), epilogue = epilogue_time(d, shape);
+    double both = cost.both * least_of(all, read) + cost.both_epilogue * least_of(all, epilogue);
+    return cost.start + most_of(all, read + epilogue) + both;
 }
 
 /* Choice number `index`: a tile, and how programs run together. */
@@ -387,8 +390,8 @@ static bool make_choice(const device *d, const tsr_product_shape *shape, size_t 
         tile->rows = rows;
     }
     tile->parts = ways[index % WAYS].parts;
-    tile->beside = ways[index % WAYS].beside;
-    tile->below = ways[index % WAYS].below;
+    tile->cluster_columns = ways[index % WAYS].cluster_columns;
+    tile->cluster_rows = ways[index % WAYS].cluster_rows;
     tile->depth = ROW_BYTES / shape->element_bytes;
     if (tile->parts > 1) tile->registers = 0; /* only one block fits */
     return (d->arch == 90 || tile->teams == 1) && fits_registers(d, tile) &&

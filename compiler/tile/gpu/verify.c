@@ -26,9 +26,9 @@ static MlirOperation reader_of(MlirValue value, tsr_op id) {
     MlirOperation none = {NULL};
     if (mlirOpOperandIsNull(use) || !mlirOpOperandIsNull(mlirOpOperandGetNextUse(use))) return none;
     MlirOperation user = mlirOpOperandGetOwner(use);
-    bool beside =
+    bool same_block =
         mlirBlockEqual(mlirOperationGetBlock(user), mlirOperationGetBlock(tsr_value_owner(value)));
-    return beside && tsr_op_is(user, id) ? user : none;
+    return same_block && tsr_op_is(user, id) ? user : none;
 }
 
 /* True if only the load and the store use the ring. */

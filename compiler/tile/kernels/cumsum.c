@@ -19,9 +19,9 @@ static void emit_lines(cumsum *c, MlirValue row, MlirValue column, uint32_t lane
     MlirValue sum = tsr_element_zero(b, c->dtype, lanes), zero = tsr_tile_index(b, 0);
     MlirValue size = tsr_tile_index(b, c->axis.size);
     TSR_TILE_FOR_CARRIED(b, loop, zero, size, 1, 1, &sum) {
-        MlirValue place = loop.index;
-        if (c->reverse) place = tsr_tile_sub(b, tsr_tile_index(b, c->axis.size - 1), place);
-        MlirValue line = tsr_tile_add(b, tsr_tile_mul(b, row, c->axis.size), place);
+        MlirValue position = loop.index;
+        if (c->reverse) position = tsr_tile_sub(b, tsr_tile_index(b, c->axis.size - 1), position);
+        MlirValue line = tsr_tile_add(b, tsr_tile_mul(b, row, c->axis.size), position);
         MlirValue at = tsr_tile_add(b, tsr_tile_mul(b, line, c->axis.inner), column);
         MlirValue x = tsr_tile_load(b, c->dtype, c->from, at, lanes, mask);
         MlirValue before = sum;

@@ -45,14 +45,14 @@ tsr_result tsr_gather_read(tsr_tile_group *group, tsr_gather *out_gather) {
     return TSR_SUCCESS;
 }
 
-/* The index at `place`, or 0 if it is not valid. */
-static MlirValue load_index(tsr_gather *g, MlirValue place) {
+/* The index at `position`, or 0 if it is not valid. */
+static MlirValue load_index(tsr_gather *g, MlirValue position) {
     tsr_tile_builder *b = &g->group->b;
     MlirType wide = tsr_tile_value_type(b, TSR_DTYPE_I64, 0);
     MlirValue index =
-        tsr_tile_load(b, g->index_dtype, g->group->buffers[g->indices], place, 0, tsr_tile_null);
+        tsr_tile_load(b, g->index_dtype, g->group->buffers[g->indices], position, 0, tsr_tile_null);
     if (g->index_dtype != TSR_DTYPE_I64) index = tsr_tile_to(b, "arith.extsi", index, wide);
-    g->valid = tsr_tile_check_index(b, index, place, g->indices, g->axis.size);
+    g->valid = tsr_tile_check_index(b, index, position, g->indices, g->axis.size);
     index = tsr_tile_select(b, g->valid, index, tsr_tile_int(b, wide, 0));
     return tsr_tile_to(b, "arith.index_cast", index, tsr_tile_index_type(b));
 }
@@ -126,14 +126,14 @@ static void add_vector(tsr_gather *g, MlirValue updates, MlirValue update, MlirV
     tsr_tile_store(b, g->dtype, tsr_element_add(b, g->dtype, sum, more), to, element, mask);
 }
 
-static void add_update(tsr_gather *g, MlirValue updates, const tsr_strip *s, MlirValue place) {
+static void add_update(tsr_gather *g, MlirValue updates, const tsr_strip *s, MlirValue position) {
     tsr_tile_builder *b = &g->group->b;
     MlirValue zero = tsr_tile_index(b, 0), row = tsr_tile_mul(b, s->row, g->axis.size);
-    MlirValue index = load_index(g, place);
+    MlirValue index = load_index(g, position);
     MlirValue columns = tsr_tile_sub(b, s->end, s->begin);
     MlirValue count = tsr_tile_select(b, g->valid, columns, zero);
     MlirValue to = tsr_tile_mul(b, tsr_tile_add(b, row, index), g->axis.inner);
-    MlirValue from = tsr_tile_add(b, tsr_tile_mul(b, s->row, g->count), place);
+    MlirValue from = tsr_tile_add(b, tsr_tile_mul(b, s->row, g->count), position);
     to = tsr_tile_add(b, to, s->begin);
     from = tsr_tile_add(b, tsr_tile_mul(b, from, g->axis.inner), s->begin);
     size_t width = tsr_dtype_size(tsr_tile_compute_dtype(g->dtype));

@@ -100,17 +100,17 @@ static void find_row(pad *p) {
     for (uint32_t d = last; d-- > 0; stride *= p->from_dims[d]) {
         MlirValue zero = tsr_tile_index(b, 0);
         MlirValue at = tsr_tile_sub(b, point.index[d], tsr_tile_index(b, p->low[d]));
-        MlirValue place = tsr_tile_div(b, at, p->gap[d] + 1);
+        MlirValue position = tsr_tile_div(b, at, p->gap[d] + 1);
         if (p->low[d]) p->valid = both(b, p->valid, tsr_tile_icompare(b, TSR_ICMP_SGE, at, zero));
         if (p->low[d] || p->high[d] || !p->from_dims[d])
-            p->valid =
-                both(b, p->valid,
-                     tsr_tile_icompare(b, TSR_ICMP_SLT, place, tsr_tile_index(b, p->from_dims[d])));
+            p->valid = both(
+                b, p->valid,
+                tsr_tile_icompare(b, TSR_ICMP_SLT, position, tsr_tile_index(b, p->from_dims[d])));
         if (p->gap[d])
             p->valid =
                 both(b, p->valid,
                      tsr_tile_icompare(b, TSR_ICMP_EQ, tsr_tile_rem(b, at, p->gap[d] + 1), zero));
-        p->from_row = tsr_tile_add(b, p->from_row, tsr_tile_mul(b, place, stride));
+        p->from_row = tsr_tile_add(b, p->from_row, tsr_tile_mul(b, position, stride));
     }
 }
 

@@ -136,12 +136,12 @@ static void report(counter *c, tsr_tile_group *step, MlirValue any, MlirValue at
     MlirValue lanes = tsr_tile_min(b, left, tsr_tile_index(b, LANES));
     TSR_TILE_FOR(b, loop, tsr_tile_index(b, 0),
                  tsr_tile_select(b, any, lanes, tsr_tile_index(b, 0)), 1) {
-        MlirValue place = tsr_tile_add(b, at, loop.index);
+        MlirValue position = tsr_tile_add(b, at, loop.index);
         MlirValue index =
-            tsr_tile_load(b, g->index_dtype, step->buffers[0], place, 0, tsr_tile_null);
+            tsr_tile_load(b, g->index_dtype, step->buffers[0], position, 0, tsr_tile_null);
         MlirType wide = tsr_tile_value_type(b, TSR_DTYPE_I64, 0);
         if (g->index_dtype != TSR_DTYPE_I64) index = tsr_tile_to(b, "arith.extsi", index, wide);
-        tsr_tile_check_index(b, index, place, 0, g->axis.size);
+        tsr_tile_check_index(b, index, position, 0, g->axis.size);
     }
 }
 
@@ -242,7 +242,7 @@ static void find_bases(counter *c, MlirValue counts) {
     }
 }
 
-/* keys, (places,) counts -> keys, places */
+/* keys, (positions,) counts -> keys, positions */
 static tsr_result lower_place(tsr_tile_group *step, const void *of) {
     counter c;
     tsr_tile_builder *b = &step->b;
@@ -253,19 +253,19 @@ static tsr_result lower_place(tsr_tile_group *step, const void *of) {
     TSR_TILE_FOR(b, loop, c.begin, c.end, LANES) {
         MlirValue keys =
             tsr_tile_load(b, TSR_DTYPE_I32, step->buffers[0], loop.index, LANES, tsr_tile_null);
-        MlirValue places;
+        MlirValue positions;
         if (c.number)
-            places =
+            positions =
                 tsr_tile_load(b, TSR_DTYPE_I32, step->buffers[1], loop.index, LANES, tsr_tile_null);
         else {
             MlirValue first = tsr_tile_to(b, "arith.index_cast", loop.index, words(b, 0));
-            places = tsr_tile_2(b, "arith.addi", tsr_tile_splat(b, first, LANES),
-                                tsr_tile_iota(b, mlirShapedTypeGetElementType(type), LANES));
+            positions = tsr_tile_2(b, "arith.addi", tsr_tile_splat(b, first, LANES),
+                                   tsr_tile_iota(b, mlirShapedTypeGetElementType(type), LANES));
         }
         MlirValue to = count_lanes_before(&c, take_digit(&c, keys));
         to = tsr_tile_to(b, "arith.index_cast", to, tsr_tile_vector_type(index, LANES));
         tsr_tile_scatter(b, keys, step->buffers[inputs], to);
-        tsr_tile_scatter(b, places, step->buffers[inputs + 1], to);
+        tsr_tile_scatter(b, positions, step->buffers[inputs + 1], to);
     }
     return TSR_SUCCESS;
 }
@@ -311,7 +311,7 @@ static tsr_result lower_starts(tsr_tile_group *step, const void *user) {
 
 /* ---- sum ------------------------------------------------------------------------------------- */
 
-enum { UPDATES, STARTS, KEYS, PLACES, INPUT }; /* arguments of the step */
+enum { UPDATES, STARTS, KEYS, POSITIONS, INPUT }; /* arguments of the step */
 
 typedef struct sum {
     tsr_tile_group *step;
@@ -365,13 +365,13 @@ static MlirValue load_input(sum *s, MlirValue at) {
 
 /* Adds the updates at these positions in this order; live: the updates that count, or NULL for all.
  */
-static MlirValue add_updates(sum *s, MlirValue total, uint32_t count, const MlirValue *places,
+static MlirValue add_updates(sum *s, MlirValue total, uint32_t count, const MlirValue *positions,
                              const MlirValue *live) {
     tsr_tile_builder *b = &s->step->b;
     const tsr_gather *g = &s->plan->of;
     MlirValue values[ROWS_MAX], first = tsr_tile_mul(b, s->outer, g->count);
     for (uint32_t i = 0; i < count; i++) {
-        MlirValue row = tsr_tile_add(b, first, places[i]);
+        MlirValue row = tsr_tile_add(b, first, positions[i]);
         MlirValue from = tsr_tile_add(b, tsr_tile_mul(b, row, g->axis.inner), s->column);
         values[i] = tsr_tile_load(b, g->dtype, s->step->buffers[UPDATES], from, s->lanes, s->mask);
     }
@@ -387,14 +387,14 @@ static MlirValue add_updates(sum *s, MlirValue total, uint32_t count, const Mlir
  * before the end of the list. */
 static MlirValue add_few(sum *s, MlirValue total, MlirValue at, uint32_t count, bool all) {
     tsr_tile_builder *b = &s->step->b;
-    MlirValue places[FEW_AT_ONCE], live[FEW_AT_ONCE];
+    MlirValue positions[FEW_AT_ONCE], live[FEW_AT_ONCE];
     for (uint32_t i = 0; i < count; i++) {
         MlirValue number = tsr_tile_offset(b, at, i);
         live[i] = tsr_tile_icompare(b, TSR_ICMP_SLT, number, s->end);
         if (!all) number = tsr_tile_min(b, number, tsr_tile_offset(b, s->end, -1));
-        places[i] = load_word(s, PLACES, number);
+        positions[i] = load_word(s, POSITIONS, number);
     }
-    return add_updates(s, total, count, places, all ? NULL : live);
+    return add_updates(s, total, count, positions, all ? NULL : live);
 }
 
 /* Sums a row with few updates, or a part of its columns. */
@@ -413,33 +413,33 @@ static void sum_few(sum *s) {
                    s->mask);
 }
 
-static MlirValue load_places(sum *s, MlirValue at) {
+static MlirValue load_positions(sum *s, MlirValue at) {
     tsr_tile_builder *b = &s->step->b;
     MlirValue left = tsr_tile_sub(b, tsr_tile_index(b, s->plan->padded), at);
-    return tsr_tile_load(b, TSR_DTYPE_I32, s->step->buffers[PLACES], at, LANES,
+    return tsr_tile_load(b, TSR_DTYPE_I32, s->step->buffers[POSITIONS], at, LANES,
                          tsr_tile_mask(b, left, LANES));
 }
 
 /* Extracts the lanes of `loaded` one by one. */
-static void extract_places(sum *s, MlirValue loaded, MlirValue *places) {
+static void extract_positions(sum *s, MlirValue loaded, MlirValue *positions) {
     tsr_tile_builder *b = &s->step->b;
     for (uint32_t i = 0; i < LANES; i++)
-        places[i] = tsr_tile_to(b, "arith.index_cast", tsr_tile_extract(b, loaded, i),
-                                tsr_tile_index_type(b));
+        positions[i] = tsr_tile_to(b, "arith.index_cast", tsr_tile_extract(b, loaded, i),
+                                   tsr_tile_index_type(b));
 }
 
 /* Sums a part of the columns of a row with many updates: adds 32 updates together while the
  * positions of the next 32 are loaded. */
 static void sum_many(sum *s) {
     tsr_tile_builder *b = &s->step->b;
-    MlirValue at = find_offset(s), count = tsr_tile_sub(b, s->end, s->begin), places[LANES];
-    MlirValue carried[] = {load_input(s, at), load_places(s, s->begin)};
+    MlirValue at = find_offset(s), count = tsr_tile_sub(b, s->end, s->begin), positions[LANES];
+    MlirValue carried[] = {load_input(s, at), load_positions(s, s->begin)};
     MlirValue whole = tsr_tile_sub(b, s->end, tsr_tile_rem(b, count, LANES));
     TSR_TILE_FOR_CARRIED(b, most, s->begin, whole, LANES, 2, carried) {
         MlirValue loaded = carried[1];
-        carried[1] = load_places(s, tsr_tile_offset(b, most.index, LANES));
-        extract_places(s, loaded, places);
-        carried[0] = add_updates(s, carried[0], LANES, places, NULL);
+        carried[1] = load_positions(s, tsr_tile_offset(b, most.index, LANES));
+        extract_positions(s, loaded, positions);
+        carried[0] = add_updates(s, carried[0], LANES, positions, NULL);
     }
     TSR_TILE_FOR_CARRIED(b, rest, whole, s->end, FEW_AT_ONCE, 1, carried) {
         carried[0] = add_few(s, carried[0], rest.index, FEW_AT_ONCE, false);
@@ -454,13 +454,13 @@ static void lower_many(sum s, MlirValue number, int64_t parts) {
     tsr_tile_builder *b = &s.step->b;
     int64_t outer = s.plan->of.axis.outer, size = s.plan->of.axis.size;
     MlirValue item = tsr_tile_div(b, number, parts);
-    MlirValue place = tsr_tile_mul(b, tsr_tile_div(b, item, outer), MANY / 2);
-    MlirValue key = load_word(&s, KEYS, place), limit = tsr_tile_index(b, size);
+    MlirValue position = tsr_tile_mul(b, tsr_tile_div(b, item, outer), MANY / 2);
+    MlirValue key = load_word(&s, KEYS, position), limit = tsr_tile_index(b, size);
     s.outer = tsr_tile_rem(b, item, outer);
     s.row = tsr_tile_min(b, key, tsr_tile_index(b, size - 1));
     find_list(&s, tsr_tile_rem(b, number, parts), MANY_LANES);
     MlirValue is_row = tsr_tile_icompare(b, TSR_ICMP_SLT, key, limit);
-    MlirValue before = tsr_tile_sub(b, place, s.begin), count = tsr_tile_sub(b, s.end, s.begin);
+    MlirValue before = tsr_tile_sub(b, position, s.begin), count = tsr_tile_sub(b, s.end, s.begin);
     MlirValue is_first = tsr_tile_icompare(b, TSR_ICMP_SLT, before, tsr_tile_index(b, MANY / 2));
     MlirValue is_many = tsr_tile_icompare(b, TSR_ICMP_SGE, count, tsr_tile_index(b, MANY));
     MlirValue mine = tsr_tile_2(b, "arith.andi", is_row, is_first);
@@ -483,7 +483,7 @@ static void lower_few(sum s, MlirValue number, uint32_t lanes, int64_t parts) {
     tsr_tile_loop_end(b, &run, NULL);
 }
 
-/* updates, starts, keys, places(, input) -> result. The programs of long lists come first. */
+/* updates, starts, keys, positions(, input) -> result. The programs of long lists come first. */
 static tsr_result lower_sum(tsr_tile_group *step, const void *user) {
     const plan *p = user;
     const tsr_axis *axis = &p->of.axis;
@@ -520,7 +520,7 @@ static void make_steps(const tsr_tile_group *group, plan *p, tsr_tile_sequence *
     tsr_type list = {TSR_DTYPE_I32, {.rank = 1, .dims = {(uint64_t)p->padded}}};
     tsr_type counts = {TSR_DTYPE_I32, {.rank = 2, .dims = {(uint64_t)p->parts, count_lanes(p)}}};
     tsr_type starts = {TSR_DTYPE_I32, {.rank = 1, .dims = {(uint64_t)starts_of(p)}}};
-    uint32_t made = group->input_count, keys = made, places = 0;
+    uint32_t made = group->input_count, keys = made, positions = 0;
     tsr_tile_step *step = sequence->steps;
     for (uint32_t i = 0; i < p->digits; i++) {
         p->each[i] = (digit){p, i};
@@ -533,14 +533,14 @@ static void make_steps(const tsr_tile_group *group, plan *p, tsr_tile_sequence *
                                   .plan = &p->each[i]};
         made += i ? 1 : 2;
         *step++ = (tsr_tile_step){.suffix = place_names[i],
-                                  .inputs = {keys, i ? places : made - 1, made - 1},
+                                  .inputs = {keys, i ? positions : made - 1, made - 1},
                                   .input_count = i ? 3 : 2,
                                   .outputs = {list, list},
                                   .output_count = 2,
                                   .lower = lower_place,
                                   .plan = &p->each[i]};
         keys = made++;
-        places = made++;
+        positions = made++;
     }
     *step++ = (tsr_tile_step){.suffix = "_starts",
                               .inputs = {keys},
@@ -549,7 +549,7 @@ static void make_steps(const tsr_tile_group *group, plan *p, tsr_tile_sequence *
                               .output_count = 1,
                               .lower = lower_starts};
     *step++ = (tsr_tile_step){.suffix = "",
-                              .inputs = {p->updates, made, keys, places, p->of.input},
+                              .inputs = {p->updates, made, keys, positions, p->of.input},
                               .input_count = mlirOperationIsNull(p->of.fill) ? 5 : 4,
                               .outputs = {group->types[group->input_count]},
                               .output_count = 1,

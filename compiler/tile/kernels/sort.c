@@ -16,7 +16,7 @@ typedef struct sort {
     tsr_axis axis;
     tsr_dtype dtype;
     bool descending;
-    MlirValue values, places;
+    MlirValue values, positions;
     uint32_t lanes; /* lanes over neighbouring lines; 0: vectors run along the line */
     /* the current line or lines */
     MlirValue base, mask;
@@ -35,20 +35,20 @@ static void exchange(sort *s, MlirValue low, MlirValue high, uint32_t lanes, Mli
     tsr_tile_builder *b = &s->group->b;
     MlirValue x = tsr_tile_load(b, s->dtype, s->values, low, lanes, mask);
     MlirValue y = tsr_tile_load(b, s->dtype, s->values, high, lanes, mask);
-    MlirValue i = tsr_tile_load(b, TSR_DTYPE_I64, s->places, low, lanes, mask);
-    MlirValue j = tsr_tile_load(b, TSR_DTYPE_I64, s->places, high, lanes, mask);
+    MlirValue i = tsr_tile_load(b, TSR_DTYPE_I64, s->positions, low, lanes, mask);
+    MlirValue j = tsr_tile_load(b, TSR_DTYPE_I64, s->positions, high, lanes, mask);
     MlirValue later = tsr_tile_icompare(b, TSR_ICMP_SLT, j, i);
     MlirValue tied = tsr_tile_2(b, "arith.andi", not_(b, before(s, x, y)), later);
     MlirValue swap = tsr_tile_2(b, "arith.ori", before(s, y, x), tied);
     tsr_tile_store(b, s->dtype, tsr_tile_select(b, swap, y, x), s->values, low, mask);
     tsr_tile_store(b, s->dtype, tsr_tile_select(b, swap, x, y), s->values, high, mask);
-    tsr_tile_store(b, TSR_DTYPE_I64, tsr_tile_select(b, swap, j, i), s->places, low, mask);
-    tsr_tile_store(b, TSR_DTYPE_I64, tsr_tile_select(b, swap, i, j), s->places, high, mask);
+    tsr_tile_store(b, TSR_DTYPE_I64, tsr_tile_select(b, swap, j, i), s->positions, low, mask);
+    tsr_tile_store(b, TSR_DTYPE_I64, tsr_tile_select(b, swap, i, j), s->positions, high, mask);
 }
 
-static MlirValue offset_of(sort *s, MlirValue place) {
+static MlirValue offset_of(sort *s, MlirValue position) {
     tsr_tile_builder *b = &s->group->b;
-    return tsr_tile_add(b, s->base, tsr_tile_mul(b, place, s->axis.inner));
+    return tsr_tile_add(b, s->base, tsr_tile_mul(b, position, s->axis.inner));
 }
 
 /* Exchanges positions i and i + distance for i in [begin, end), `lanes` together; `lanes` divides
@@ -97,9 +97,9 @@ static void copy_in(sort *s, MlirValue from) {
     TSR_TILE_FOR(b, loop, tsr_tile_index(b, 0), tsr_tile_index(b, s->axis.size), 1) {
         MlirValue at = offset_of(s, loop.index);
         MlirValue x = tsr_tile_load_stored(b, s->dtype, from, at, s->lanes, s->mask);
-        MlirValue place = tsr_tile_to(b, "arith.index_cast", loop.index, number);
+        MlirValue position = tsr_tile_to(b, "arith.index_cast", loop.index, number);
         tsr_tile_store_stored(b, x, s->values, at, s->mask);
-        tsr_tile_store(b, TSR_DTYPE_I64, tsr_tile_splat(b, place, s->lanes), s->places, at,
+        tsr_tile_store(b, TSR_DTYPE_I64, tsr_tile_splat(b, position, s->lanes), s->positions, at,
                        s->mask);
     }
 }
@@ -117,7 +117,7 @@ tsr_result tsr_tile_lower_sort(tsr_tile_group *group) {
     s.dtype = type->dtype;
     s.descending = tsr_op_flag(group->root, "descending");
     s.values = group->buffers[group->input_count];
-    s.places = group->buffers[group->input_count + 1];
+    s.positions = group->buffers[group->input_count + 1];
     if (!s.axis.outer || !s.axis.size || !s.axis.inner) return TSR_SUCCESS;
     tsr_tile_builder *b = &group->b;
     if (s.axis.inner > 1) s.lanes = tsr_lanes_fit(b->target->vector_bytes / 8, s.axis.inner);

@@ -20,14 +20,14 @@ typedef struct top_k {
     tsr_tile_group *group;
     tsr_dtype dtype;
     int64_t lines, size, k;
-    MlirValue from, values, places;
+    MlirValue from, values, positions;
     /* Element 0 precedes all others; k elements follow, then padding to whole vectors. */
     MlirValue best, where;
     uint32_t lanes;  /* lanes of a vector of the list */
     int64_t vectors; /* vectors of the list */
 } top_k;
 
-static MlirValue place_type_int(top_k *t, int64_t value) {
+static MlirValue position_int(top_k *t, int64_t value) {
     tsr_tile_builder *b = &t->group->b;
     return tsr_tile_int(b, tsr_tile_value_type(b, TSR_DTYPE_I64, t->lanes), value);
 }
@@ -46,31 +46,32 @@ static void clear_list(top_k *t) {
     for (int64_t i = 0; i < t->vectors; i++) {
         MlirValue at = tsr_tile_index(b, i * t->lanes + 1);
         tsr_tile_store(b, t->dtype, nothing, t->best, at, tsr_tile_null);
-        tsr_tile_store(b, TSR_DTYPE_I64, place_type_int(t, INT64_MAX), t->where, at, tsr_tile_null);
+        tsr_tile_store(b, TSR_DTYPE_I64, position_int(t, INT64_MAX), t->where, at, tsr_tile_null);
     }
     tsr_tile_store(b, t->dtype, all, t->best, zero, tsr_tile_null);
-    MlirType place = tsr_tile_value_type(b, TSR_DTYPE_I64, 0);
-    tsr_tile_store(b, TSR_DTYPE_I64, tsr_tile_int(b, place, -1), t->where, zero, tsr_tile_null);
+    MlirType position_type = tsr_tile_value_type(b, TSR_DTYPE_I64, 0);
+    tsr_tile_store(b, TSR_DTYPE_I64, tsr_tile_int(b, position_type, -1), t->where, zero,
+                   tsr_tile_null);
 }
 
 /* True if x at position i precedes y at position j. */
 static MlirValue enters(top_k *t, MlirValue x, MlirValue i, MlirValue y, MlirValue j) {
     tsr_tile_builder *b = &t->group->b;
-    MlirValue behind = tsr_order_before(b, t->dtype, true, y, x);
+    MlirValue is_after = tsr_order_before(b, t->dtype, true, y, x);
     MlirValue earlier = tsr_tile_icompare(b, TSR_ICMP_SLT, i, j);
-    MlirValue none = tsr_tile_int(b, mlirValueGetType(behind), 0);
-    MlirValue tied = tsr_tile_select(b, behind, none, earlier);
+    MlirValue none = tsr_tile_int(b, mlirValueGetType(is_after), 0);
+    MlirValue tied = tsr_tile_select(b, is_after, none, earlier);
     return tsr_tile_2(b, "arith.ori", tsr_order_before(b, t->dtype, true, x, y), tied);
 }
 
 /* Walks the list from its end, so that the elements that move up are read before they are
  * overwritten. */
-static void insert(top_k *t, MlirValue x, MlirValue place) {
+static void insert(top_k *t, MlirValue x, MlirValue position) {
     tsr_tile_builder *b = &t->group->b;
     MlirType number = tsr_tile_value_type(b, TSR_DTYPE_I64, 0);
-    MlirValue at_place = tsr_tile_to(b, "arith.index_cast", place, number);
+    MlirValue position_i64 = tsr_tile_to(b, "arith.index_cast", position, number);
     MlirValue new_value = tsr_tile_splat(b, x, t->lanes);
-    MlirValue new_place = tsr_tile_splat(b, at_place, t->lanes);
+    MlirValue new_position = tsr_tile_splat(b, position_i64, t->lanes);
     TSR_TILE_FOR(b, loop, tsr_tile_index(b, 0), tsr_tile_index(b, t->vectors), 1) {
         MlirValue back = tsr_tile_sub(b, tsr_tile_index(b, t->vectors - 1), loop.index);
         MlirValue before_at = tsr_tile_mul(b, back, t->lanes),
@@ -79,10 +80,10 @@ static void insert(top_k *t, MlirValue x, MlirValue place) {
         MlirValue before = tsr_tile_load(b, t->dtype, t->best, before_at, t->lanes, tsr_tile_null);
         MlirValue i = tsr_tile_load(b, TSR_DTYPE_I64, t->where, at, t->lanes, tsr_tile_null);
         MlirValue j = tsr_tile_load(b, TSR_DTYPE_I64, t->where, before_at, t->lanes, tsr_tile_null);
-        MlirValue moves = enters(t, new_value, new_place, old, i);
-        MlirValue moved = enters(t, new_value, new_place, before, j);
+        MlirValue moves = enters(t, new_value, new_position, old, i);
+        MlirValue moved = enters(t, new_value, new_position, before, j);
         MlirValue value = tsr_tile_select(b, moved, before, new_value);
-        MlirValue index = tsr_tile_select(b, moved, j, new_place);
+        MlirValue index = tsr_tile_select(b, moved, j, new_position);
         tsr_tile_store(b, t->dtype, tsr_tile_select(b, moves, value, old), t->best, at,
                        tsr_tile_null);
         tsr_tile_store(b, TSR_DTYPE_I64, tsr_tile_select(b, moves, index, i), t->where, at,
@@ -90,9 +91,9 @@ static void insert(top_k *t, MlirValue x, MlirValue place) {
     }
 }
 
-static MlirValue element(top_k *t, MlirValue line, MlirValue place) {
+static MlirValue element(top_k *t, MlirValue line, MlirValue position) {
     tsr_tile_builder *b = &t->group->b;
-    MlirValue at = tsr_tile_add(b, tsr_tile_mul(b, line, t->size), place);
+    MlirValue at = tsr_tile_add(b, tsr_tile_mul(b, line, t->size), position);
     return tsr_tile_load(b, t->dtype, t->from, at, 0, tsr_tile_null);
 }
 
@@ -155,9 +156,9 @@ static void emit_line(top_k *t, MlirValue line) {
     if (done < t->size) insert_elements(t, line, tsr_tile_index(b, done), size, false);
     MlirValue to = tsr_tile_mul(b, line, t->k), one = tsr_tile_index(b, 1);
     tsr_run values = {t->dtype, tsr_tile_index(b, t->k), t->k};
-    tsr_run places = {TSR_DTYPE_I64, tsr_tile_index(b, t->k), t->k};
+    tsr_run positions = {TSR_DTYPE_I64, tsr_tile_index(b, t->k), t->k};
     tsr_run_copy(b, &values, t->best, one, t->values, to);
-    tsr_run_copy(b, &places, t->where, one, t->places, to);
+    tsr_run_copy(b, &positions, t->where, one, t->positions, to);
 }
 
 tsr_result tsr_tile_lower_top_k(tsr_tile_group *group) {
@@ -179,7 +180,7 @@ tsr_result tsr_tile_lower_top_k(tsr_tile_group *group) {
     t.lines = (int64_t)count / t.k;
     t.from = group->buffers[from];
     t.values = group->buffers[group->input_count];
-    t.places = group->buffers[group->input_count + 1];
+    t.positions = group->buffers[group->input_count + 1];
     t.lanes = b->target->vector_bytes / 8;
     t.vectors = tsr_divide_up(t.k, t.lanes);
     t.best = tsr_tile_local(b, tsr_tile_storage_type(b, t.dtype), t.vectors * t.lanes + 1);

@@ -635,8 +635,8 @@ static void end_chunk(tsr_matmul *mm, const block *at, MlirValue k_block) {
     int64_t blocks = TSR_PRODUCT_CHUNK / mm->size.k_block, chains = sums.slots * mm->slot;
     static const int64_t here[] = {0};
     MlirValue zero = tsr_tile_index(b, 0), none = tsr_element_zero(b, mm->compute, mm->lanes);
-    MlirValue behind = tsr_tile_rem(b, tsr_tile_offset(b, k_block, 1), blocks);
-    MlirValue ends = tsr_tile_icompare(b, TSR_ICMP_EQ, behind, zero);
+    MlirValue next = tsr_tile_rem(b, tsr_tile_offset(b, k_block, 1), blocks);
+    MlirValue ends = tsr_tile_icompare(b, TSR_ICMP_EQ, next, zero);
     MlirValue times = tsr_tile_select(b, ends, tsr_tile_index(b, 1), zero);
     TSR_TILE_FOR(b, once, zero, times, 1) {
         MlirValue carries = tsr_product_carries(b, tsr_tile_div(b, k_block, blocks), mm->chunks);

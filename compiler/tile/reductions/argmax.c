@@ -68,8 +68,8 @@ static MlirValue is_equal(tsr_reduction *r, MlirValue x, MlirValue largest) {
 
 /* The smaller of `first` and the positions of elements that equal `largest`, for the vector at the
  * point. */
-static MlirValue visit_places(tsr_reduction *r, const tsr_point *point, MlirValue largest,
-                              MlirValue first) {
+static MlirValue visit_positions(tsr_reduction *r, const tsr_point *point, MlirValue largest,
+                                 MlirValue first) {
     tsr_tile_builder *b = &r->group->b;
     uint32_t lanes = point->lanes, last = r->space.rank - 1;
     MlirType scalar = tsr_tile_value_type(b, TSR_DTYPE_I32, 0);
@@ -78,10 +78,10 @@ static MlirValue visit_places(tsr_reduction *r, const tsr_point *point, MlirValu
     MlirValue hit = is_equal(r, x, tsr_tile_splat(b, largest, lanes));
     if (!mlirValueIsNull(point->mask)) hit = tsr_tile_2(b, "arith.andi", hit, point->mask);
     MlirValue begin = tsr_tile_to(b, "arith.index_cast", point->index[last], scalar);
-    MlirValue place = tsr_tile_2(b, "arith.addi", tsr_tile_splat(b, begin, lanes),
-                                 tsr_tile_iota(b, scalar, lanes));
+    MlirValue position = tsr_tile_2(b, "arith.addi", tsr_tile_splat(b, begin, lanes),
+                                    tsr_tile_iota(b, scalar, lanes));
     MlirValue none = tsr_tile_int(b, tsr_tile_value_type(b, TSR_DTYPE_I32, lanes), INT32_MAX);
-    return tsr_tile_2(b, "arith.minsi", first, tsr_tile_select(b, hit, place, none));
+    return tsr_tile_2(b, "arith.minsi", first, tsr_tile_select(b, hit, position, none));
 }
 
 static MlirValue find_equal(tsr_reduction *r, const tsr_point *at, MlirValue largest,
@@ -95,12 +95,12 @@ static MlirValue find_equal(tsr_reduction *r, const tsr_point *at, MlirValue lar
     TSR_TILE_FOR_CARRIED(b, loop, tsr_tile_index(b, 0), tsr_tile_index(b, whole), lanes, 1,
                          &first) {
         point.index[last] = loop.index;
-        first = visit_places(r, &point, largest, first);
+        first = visit_positions(r, &point, largest, first);
     }
     if (whole < size) {
         point.index[last] = tsr_tile_index(b, whole);
         point.mask = tsr_tile_mask(b, tsr_tile_index(b, size - whole), lanes);
-        first = visit_places(r, &point, largest, first);
+        first = visit_positions(r, &point, largest, first);
     }
     for (uint32_t half = lanes / 2; half; half /= 2)
         first = tsr_tile_2(b, "arith.minsi", tsr_tile_slice(b, first, 0, half),

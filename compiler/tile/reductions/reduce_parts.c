@@ -34,7 +34,7 @@ enum {
     /* CPUs: */
     GROUP_MAX = 16,           /* partial results of a program */
     GROUP_BYTES = 128 * 1024, /* their size: an eighth of a second-level cache */
-    PLACES_MAX = 8,           /* more outer indices give threads enough work anyway */
+    OUTER_MAX = 8,            /* more outer indices give threads enough work anyway */
 };
 
 typedef struct plan {
@@ -65,8 +65,8 @@ static tsr_result open_step(tsr_tile_group *step, const plan *p, bool is_last, t
 
 /* Finds the program's outer index and first column. A program has `lanes` columns, and there are
  * `each` programs for an outer index and its columns. Returns the number among these. */
-static MlirValue find_place(tsr_reduction *r, tsr_tile_group *step, int64_t each, uint32_t lanes,
-                            tsr_point *point, MlirValue *out_outer) {
+static MlirValue find_program(tsr_reduction *r, tsr_tile_group *step, int64_t each, uint32_t lanes,
+                              tsr_point *point, MlirValue *out_outer) {
     tsr_tile_builder *b = &r->group->b;
     uint32_t last = r->space.rank - 1;
     int64_t size = r->space.dims[last], parts = tsr_divide_up(size, lanes);
@@ -138,7 +138,7 @@ static tsr_result lower_parts(tsr_tile_group *step, const void *user) {
     if (lanes < LANES) lanes = LANES;
     for (uint32_t d = 0; d <= last; d++) inner[d] = r.space.reduced[d] || d == last;
     tsr_region_levels(&r.before, &r.space, inner);
-    MlirValue number = find_place(&r, step, p->partials, lanes, &point, &outer);
+    MlirValue number = find_program(&r, step, p->partials, lanes, &point, &outer);
     tsr_region_emit(&r.before, 0, &point);
     tsr_region_emit(&r.before, 1, &point);
     int64_t n = p->partials, rows = rows_at_once(&r, lanes), blocks = r.reduced_count / n;
@@ -303,21 +303,21 @@ static tsr_result lower_chunks(tsr_tile_group *step, const void *user) {
 /* ---- last ------------------------------------------------------------------------------------ */
 
 /* The partial results of 32 columns with one outer index. */
-typedef struct last_place {
+typedef struct last_step {
     tsr_reduction r;
     const plan *plan;
     tsr_point point;
     MlirValue outer, from;
-} last_place;
+} last_step;
 
-static MlirValue load_partial(last_place *l, int64_t k) {
+static MlirValue load_partial(last_step *l, int64_t k) {
     tsr_tile_builder *b = &l->r.group->b;
     MlirValue at = partial_offset(&l->r, l->plan, &l->point, l->outer, tsr_tile_index(b, k));
     return tsr_tile_load(b, l->r.dtype, l->from, at, LANES, l->point.mask);
 }
 
 /* Loads all partial results at once. */
-static MlirValue add_at_once(last_place *l) {
+static MlirValue add_at_once(last_step *l) {
     MlirValue values[TSR_PARTIALS];
     for (int64_t k = 0; k < l->plan->partials; k++) {
         MlirValue value = load_partial(l, k), *to = &values[k % TSR_PARTIALS];
@@ -328,14 +328,14 @@ static MlirValue add_at_once(last_place *l) {
 
 /* Partial result k of the halving tree after the partial results `step` and more beyond it are
  * added; few are in registers at a time. */
-static MlirValue add_in_depth(last_place *l, int64_t k, int64_t step) {
+static MlirValue add_in_depth(last_step *l, int64_t k, int64_t step) {
     if (step == TSR_PARTIALS) return load_partial(l, k);
     MlirValue low = add_in_depth(l, k, 2 * step);
     return tsr_reduction_combine(&l->r, low, add_in_depth(l, k + step, 2 * step));
 }
 
 /* Emits the tree over `count` neighbouring chunks, which are read together. */
-static MlirValue add_chunks(last_place *l, MlirValue first, int64_t count) {
+static MlirValue add_chunks(last_step *l, MlirValue first, int64_t count) {
     tsr_tile_builder *b = &l->r.group->b;
     if (count == 1) {
         MlirValue at = partial_offset(&l->r, l->plan, &l->point, l->outer, first);
@@ -349,18 +349,18 @@ static MlirValue add_chunks(last_place *l, MlirValue first, int64_t count) {
 }
 
 static void add_chunk_group(void *user, MlirValue index, MlirValue *out_values) {
-    last_place *l = user;
+    last_step *l = user;
     MlirValue first = tsr_tile_mul(&l->r.group->b, index, CHUNKS_AT_ONCE);
     out_values[0] = add_chunks(l, first, CHUNKS_AT_ONCE);
 }
 
 static MlirValue combine_groups(void *user, uint32_t which, MlirValue x, MlirValue y) {
-    last_place *l = user;
+    last_step *l = user;
     (void)which;
     return tsr_reduction_combine(&l->r, x, y);
 }
 
-static MlirValue add_all_chunks(last_place *l) {
+static MlirValue add_all_chunks(last_step *l) {
     tsr_tile_builder *b = &l->r.group->b;
     int64_t all = l->plan->partials, rest = all % CHUNKS_AT_ONCE;
     MlirValue empty = tsr_reduction_identity(&l->r, LANES), last = empty, result;
@@ -378,13 +378,13 @@ static MlirValue add_all_chunks(last_place *l) {
 }
 
 static tsr_result lower_last(tsr_tile_group *step, const void *user) {
-    last_place l = {.plan = user, .from = step->buffers[step->input_count - 1]};
+    last_step l = {.plan = user, .from = step->buffers[step->input_count - 1]};
     tsr_tile_group g;
     TRY(step->ctx, open_step(step, l.plan, true, &g, &l.r));
     bool column[TSR_RANK_MAX] = {false};
     column[l.r.space.rank - 1] = true;
     tsr_region_levels(&l.r.after, &l.r.space, column);
-    find_place(&l.r, step, 1, LANES, &l.point, &l.outer);
+    find_program(&l.r, step, 1, LANES, &l.point, &l.outer);
     tsr_region_emit(&l.r.after, 0, &l.point);
     MlirValue sum = l.plan->is_long    ? add_all_chunks(&l)
                     : g.b.target->arch ? add_at_once(&l)
@@ -466,7 +466,7 @@ static bool find_group(tsr_reduction *r, plan *p) {
     const tsr_region *before = &r->before;
     int64_t size = r->space.dims[r->space.rank - 1], element = (int64_t)tsr_dtype_size(r->dtype);
     int64_t bytes = tsr_region_bytes(before, NULL, &r->space) * tsr_space_count(&r->space);
-    if (bytes < TSR_PREFETCH_BYTES_MIN || r->kept_count / size > PLACES_MAX) return false;
+    if (bytes < TSR_PREFETCH_BYTES_MIN || r->kept_count / size > OUTER_MAX) return false;
     for (p->count = GROUP_MAX; p->count * size * element > GROUP_BYTES;) p->count /= 2;
     return p->count > 0;
 }

@@ -29,7 +29,7 @@ static uint32_t count_stages(const rows *r) {
             bytes += ring_row(r) * (int64_t)tsr_dtype_size(r->items[i]->node.dtype);
     if (!shared || !bytes || !r->sums->blocks) return 0;
     int64_t capacity = (shared + BLOCK_BYTES) / r->sums->blocks;
-    if (r->beside > 1) capacity -= tsr_rows_chunk(r) * (int64_t)sizeof(float);
+    if (r->block_programs > 1) capacity -= tsr_rows_chunk(r) * (int64_t)sizeof(float);
     int64_t stages = (capacity - BLOCK_BYTES - EXCHANGE_BYTES) / bytes;
     return stages < 2 ? 0 : stages > STAGES_MAX ? STAGES_MAX : (uint32_t)stages;
 }
@@ -61,7 +61,7 @@ static void fetch_row(rows *r, MlirValue row, MlirValue slot) {
     tsr_tile_builder *b = &r->group->b;
     uint32_t last = r->space.rank - 1, lanes = tsr_rows_chunk(r);
     MlirValue to = tsr_tile_mul(b, slot, ring_row(r));
-    tsr_rows_place(r, row);
+    tsr_rows_set_row(r, row);
     for (uint32_t i = 0; i < r->item_count; i++) {
         item *it = r->items[i];
         for (int64_t at = 0; it->ahead && it->level == 2 && at < r->columns; at += lanes) {
@@ -79,7 +79,7 @@ static void fetch_row(rows *r, MlirValue row, MlirValue slot) {
 /* Reads the scalars of row `row`. */
 static void read_scalars(rows *r, MlirValue row) {
     tsr_tile_builder *b = &r->group->b;
-    tsr_rows_place(r, row);
+    tsr_rows_set_row(r, row);
     tsr_point point = r->point;
     point.lanes = 0;
     point.mask = point.index[r->space.rank - 1] = tsr_tile_null;
@@ -91,10 +91,10 @@ static void read_scalars(rows *r, MlirValue row) {
     }
 }
 
-/* The program's row that is `behind` rows after row `row`, or the last row. */
-static MlirValue row_behind(rows *r, const tsr_rows_span *span, MlirValue row, int64_t behind) {
+/* The program's row that is `distance` rows after row `row`, or the last row. */
+static MlirValue row_after(rows *r, const tsr_rows_span *span, MlirValue row, int64_t distance) {
     tsr_tile_builder *b = &r->group->b;
-    MlirValue at = tsr_tile_min(b, tsr_tile_offset(b, row, behind * span->step),
+    MlirValue at = tsr_tile_min(b, tsr_tile_offset(b, row, distance * span->step),
                                 tsr_tile_offset(b, span->end, -1));
     return tsr_tile_add(b, span->first, at);
 }
@@ -107,8 +107,8 @@ void tsr_rows_begin_ahead(rows *r, const tsr_rows_span *span) {
             r->items[i]->ring = tsr_tile_local_own(
                 b, tsr_tile_storage_type(b, r->items[i]->node.dtype), r->stages * ring_row(r));
     for (uint32_t s = 0; s + 1 < r->stages; s++)
-        fetch_row(r, row_behind(r, span, span->begin, s), tsr_tile_index(b, s));
-    read_scalars(r, row_behind(r, span, span->begin, 0));
+        fetch_row(r, row_after(r, span, span->begin, s), tsr_tile_index(b, s));
+    read_scalars(r, row_after(r, span, span->begin, 0));
     r->next_slot = tsr_tile_index(b, 0);
 }
 
@@ -117,11 +117,11 @@ void tsr_rows_fetch_ahead(rows *r, const tsr_rows_span *span, MlirValue row) {
     if (!r->stages) return;
     MlirValue last = tsr_tile_offset(b, r->slot, (int64_t)r->stages - 1);
     last = tsr_tile_rem(b, last, r->stages);
-    fetch_row(r, row_behind(r, span, row, (int64_t)r->stages - 1), last);
+    fetch_row(r, row_after(r, span, row, (int64_t)r->stages - 1), last);
     r->next_slot = tsr_tile_rem(b, tsr_tile_offset(b, r->slot, 1), r->stages);
     for (uint32_t i = 0; i < r->item_count; i++)
         if (r->items[i]->ahead && r->items[i]->level < 2) r->items[i]->scalar = r->items[i]->next;
-    read_scalars(r, row_behind(r, span, row, 1));
+    read_scalars(r, row_after(r, span, row, 1));
 }
 
 uint32_t tsr_rows_carry_ahead(rows *r, MlirValue *values, uint32_t count, bool from) {

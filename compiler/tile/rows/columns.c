@@ -40,8 +40,8 @@ static MlirValue leaf_value(rows *r, const item *it) {
     MlirValue value;
     if (it->node.kind == TSR_NODE_SPLAT)
         return tsr_tile_splat(b, tsr_splat_value(b, &it->node), r->point.lanes);
-    bool beside = view->strides[r->space.rank - 1] != 0;
-    if (!beside) {
+    bool trailing = view->strides[r->space.rank - 1] != 0;
+    if (!trailing) {
         scalar.lanes = 0;
         scalar.mask = tsr_tile_null;
     }
@@ -50,7 +50,7 @@ static MlirValue leaf_value(rows *r, const item *it) {
     else
         value = tsr_tile_load(b, it->node.dtype, view->buffer, tsr_point_offset(b, &scalar, view),
                               scalar.lanes, scalar.mask);
-    return beside ? value : tsr_tile_splat(b, value, r->point.lanes);
+    return trailing ? value : tsr_tile_splat(b, value, r->point.lanes);
 }
 
 /* The offset of the row's vector in a local buffer. */
@@ -81,10 +81,10 @@ static void at_row(rows *r, MlirValue row) {
     r->walk++;
 }
 
-MlirValue tsr_rows_column_alone(rows *r, item *it, MlirValue place) {
+MlirValue tsr_rows_column_alone(rows *r, item *it, MlirValue column) {
     r->alone = true;
-    at_row(r, place);
-    MlirValue value = value_of(r, it, place);
+    at_row(r, column);
+    MlirValue value = value_of(r, it, column);
     r->alone = false;
     return value;
 }
@@ -347,19 +347,19 @@ static int64_t padded(int64_t columns, uint32_t lanes) { return tsr_round_up(col
 static uint32_t choose_lanes(const rows *r) {
     enum { BUFFER_BYTES = 128 * 1024, RUN_BYTES = 512 };
     const tsr_target *target = r->group->b.target;
-    int64_t beside = r->space.dims[r->space.rank - 1];
+    int64_t trailing = r->space.dims[r->space.rank - 1];
     uint32_t width = 4, bytes = RUN_BYTES;
     for (uint32_t i = 0; i < r->item_count; i++) {
         tsr_dtype dtype = tsr_tile_compute_dtype(r->items[i]->node.dtype);
         if (tsr_dtype_size(dtype) > width) width = (uint32_t)tsr_dtype_size(dtype);
         if (tsr_rows_is_cached_column(r, r->items[i])) bytes = 4 * target->vector_bytes;
     }
-    if (target->arch) return tsr_lanes_fit(target->warp_lanes, beside);
+    if (target->arch) return tsr_lanes_fit(target->warp_lanes, trailing);
     if (bytes < LINE_BYTES) bytes = LINE_BYTES;
-    uint32_t lanes = tsr_lanes_fit(bytes / width, beside);
+    uint32_t lanes = tsr_lanes_fit(bytes / width, trailing);
     while (lanes * width > LINE_BYTES &&
            (r->columns * (int64_t)(lanes * width) > BUFFER_BYTES ||
-            8 * padded(beside, lanes / 2) < 7 * padded(beside, lanes)))
+            8 * padded(trailing, lanes / 2) < 7 * padded(trailing, lanes)))
         lanes /= 2;
     return lanes;
 }
@@ -406,13 +406,14 @@ static tsr_result emit_single_rows(rows *r) {
 /* The last vector of a CPU ends with the last column: some columns are computed twice, with the
  * same bits. A mask that is not constant would be slower, and a branch for each lane on a CPU
  * without masked loads: minutes of compilation. A GPU masks the lanes after the last column. */
-static void end_vectors(rows *r, int64_t beside, uint32_t lanes) {
+static void end_vectors(rows *r, int64_t trailing, uint32_t lanes) {
     tsr_tile_builder *b = &r->group->b;
     MlirValue *first = &r->point.index[r->space.rank - 1];
-    if (beside > (int64_t)lanes && !b->target->arch)
-        *first = tsr_tile_min(b, *first, tsr_tile_index(b, beside - (int64_t)lanes));
+    if (trailing > (int64_t)lanes && !b->target->arch)
+        *first = tsr_tile_min(b, *first, tsr_tile_index(b, trailing - (int64_t)lanes));
     else
-        r->point.mask = tsr_tile_mask(b, tsr_tile_sub(b, tsr_tile_index(b, beside), *first), lanes);
+        r->point.mask =
+            tsr_tile_mask(b, tsr_tile_sub(b, tsr_tile_index(b, trailing), *first), lanes);
 }
 
 tsr_result tsr_rows_emit_columns(rows *r) {
@@ -429,15 +430,15 @@ tsr_result tsr_rows_emit_columns(rows *r) {
     r->point.lanes = lanes;
     if (!b->target->arch) tsr_rows_cache_columns(r, lanes);
     choose_prefetching(r);
-    int64_t beside = r->space.dims[last], vectors = padded(beside, lanes) / lanes;
-    int64_t count = r->row_count / beside * vectors;
+    int64_t trailing = r->space.dims[last], vectors = padded(trailing, lanes) / lanes;
+    int64_t count = r->row_count / trailing * vectors;
     int64_t each = count / (b->target->arch ? WARPS : PROGRAMS);
     each = each < 1 ? 1 : each > VECTORS_MAX ? VECTORS_MAX : each;
     tsr_tile_loop loop;
     tsr_tile_share(group, count, each, &loop);
     tsr_point_unflatten(b, &r->point, outer, tsr_tile_div(b, loop.index, vectors));
     r->point.index[last] = tsr_tile_mul(b, tsr_tile_rem(b, loop.index, vectors), lanes);
-    if (beside % lanes) end_vectors(r, beside, lanes);
+    if (trailing % lanes) end_vectors(r, trailing, lanes);
     emit_columns(r);
     tsr_tile_loop_end(b, &loop, NULL);
     return TSR_SUCCESS;

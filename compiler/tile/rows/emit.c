@@ -83,9 +83,9 @@ static MlirValue value_of(rows *r, item *it, uint32_t stage) {
     return it->vector;
 }
 
-MlirValue tsr_rows_value_alone(rows *r, item *it, MlirValue place, uint32_t stage) {
-    if (r->columns_beside) return tsr_rows_column_alone(r, it, place);
-    r->point.index[r->space.rank - 1] = place;
+MlirValue tsr_rows_value_alone(rows *r, item *it, MlirValue column, uint32_t stage) {
+    if (r->has_trailing) return tsr_rows_column_alone(r, it, column);
+    r->point.index[r->space.rank - 1] = column;
     r->walk++;
     r->alone = true;
     r->point.lanes = 0;
@@ -381,7 +381,7 @@ static void walk(rows *r, uint32_t stage) {
             r->items[i]->scalar = tsr_tile_round(b, r->items[i]->node.dtype, results[count++]);
 }
 
-void tsr_rows_place(rows *r, MlirValue row) {
+void tsr_rows_set_row(rows *r, MlirValue row) {
     bool outer[TSR_RANK_MAX] = {false};
     for (uint32_t d = 0; d + 1 < r->space.rank; d++) outer[d] = true;
     tsr_point_unflatten(&r->group->b, &r->point, outer, row);
@@ -390,7 +390,7 @@ void tsr_rows_place(rows *r, MlirValue row) {
 static void emit_row(rows *r, MlirValue row) {
     tsr_tile_builder *b = &r->group->b;
     uint32_t last = r->space.rank - 1;
-    tsr_rows_place(r, row);
+    tsr_rows_set_row(r, row);
     for (uint32_t i = 0; i < r->item_count; i++)
         memset(r->items[i]->chunks, 0, sizeof r->items[i]->chunks);
     for (uint32_t stage = 0; stage < r->stage_count; stage++) {
@@ -488,17 +488,17 @@ static void store_sums(rows *r) {
     tsr_tile_builder *b = &r->group->b;
     uint32_t lanes = tsr_rows_chunk(r);
     MlirValue zero = tsr_tile_index(b, 0), is_first = tsr_tile_null, local = tsr_tile_null;
-    if (r->beside > 1) {
-        MlirValue side = tsr_tile_rem(b, tsr_tile_program_id(b), r->beside);
+    if (r->block_programs > 1) {
+        MlirValue side = tsr_tile_rem(b, tsr_tile_program_id(b), r->block_programs);
         is_first = tsr_tile_icompare(b, TSR_ICMP_EQ, side, zero);
         local = tsr_tile_local_own(b, tsr_tile_storage_type(b, TSR_DTYPE_F32), lanes);
     }
     for (uint32_t i = r->plain_count; i < r->group->output_count; i++)
         for (int64_t k = 0; k * lanes < r->columns; k++) {
             MlirValue at = begin_chunk(r, k * lanes, lanes), sum = r->results[i]->sums[k];
-            if (r->beside > 1) {
+            if (r->block_programs > 1) {
                 MlirValue left = tsr_tile_index(b, r->columns - k * lanes);
-                sum = tsr_tile_add_beside(b, sum, local);
+                sum = tsr_tile_add_programs(b, sum, local);
                 r->point.mask = tsr_tile_mask(b, tsr_tile_select(b, is_first, left, zero), lanes);
             }
             tsr_tile_store(b, TSR_DTYPE_F32, sum, r->results[i]->buffer, at, r->point.mask);
@@ -510,9 +510,9 @@ static void emit_summed(rows *r) {
     tsr_tile_builder *b = &r->group->b;
     const tsr_rows_sums *s = r->sums;
     MlirValue program = tsr_tile_program_id(b), carried[TSR_TILE_CARRIED_MAX];
-    r->group->grid = s->places * s->parts * r->beside;
-    r->sums_at = tsr_tile_mul(b, tsr_tile_div(b, program, r->beside), r->columns);
-    int64_t programs = s->parts * r->beside; /* programs of one position */
+    r->group->grid = s->outer * s->parts * r->block_programs;
+    r->sums_at = tsr_tile_mul(b, tsr_tile_div(b, program, r->block_programs), r->columns);
+    int64_t programs = s->parts * r->block_programs; /* programs of one position */
     MlirValue part = tsr_tile_rem(b, program, programs), all = tsr_tile_index(b, s->rows);
     tsr_rows_span span = {.first = tsr_tile_mul(b, tsr_tile_div(b, program, programs), s->rows),
                           .begin = part,
@@ -556,7 +556,7 @@ tsr_result tsr_rows_emit(tsr_tile_group *group, const tsr_rows_sums *sums) {
     TRY(group->ctx, tsr_rows_read(&r));
     if (!r.row_count) return TSR_SUCCESS;
     r.point.space = &r.space;
-    if (r.columns_beside) return tsr_rows_emit_columns(&r);
+    if (r.has_trailing) return tsr_rows_emit_columns(&r);
     r.even = may_block(&r);
     tsr_rows_sums divided;
     if (!sums && tsr_rows_divide(&r, &divided)) r.sums = &divided;

@@ -247,7 +247,7 @@ static void find_warps(rows *r) {
 void tsr_rows_choose(rows *r) {
     tsr_tile_group *group = r->group;
     int64_t skip = 0;
-    r->beside = 1;
+    r->block_programs = 1;
     find_warps(r);
     if (!r->holds) {
         r->warps = 1;
@@ -263,10 +263,10 @@ void tsr_rows_choose(rows *r) {
     if (r->even) r->warps *= of[skip].times;
     find_held(r);
     if (r->sums) {
-        r->beside = r->sums->beside;
+        r->block_programs = r->sums->block_programs;
         tsr_rows_find_ahead(r);
-        if (!r->stages) r->beside = 1;
-        group->beside = r->beside;
+        if (!r->stages) r->block_programs = 1;
+        group->block_programs = r->block_programs;
     }
     group->cooperative = r->warps;
     group->registers = of[skip].registers;

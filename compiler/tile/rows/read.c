@@ -36,7 +36,7 @@ static item *find_item(const rows *r, MlirValue source, bool over_kept) {
 
 /* The space that a view covers. */
 static tsr_space space_of(const rows *r, bool over_kept) {
-    if (r->columns_beside) return r->space;
+    if (r->has_trailing) return r->space;
     const tsr_shape *dims = over_kept ? &r->kept_shape : &r->full;
     tsr_space space = {.rank = dims->rank};
     for (uint32_t d = 0; d < space.rank; d++) space.dims[d] = (int64_t)dims->dims[d];
@@ -45,13 +45,13 @@ static tsr_space space_of(const rows *r, bool over_kept) {
 
 /* The dims of the space that a view covers; NULL: all. */
 static const bool *dims_of(const rows *r, bool over_kept) {
-    return r->columns_beside && over_kept ? r->kept : NULL;
+    return r->has_trailing && over_kept ? r->kept : NULL;
 }
 
 /* Replaces the strides over the reduced dims by a single stride over the columns. */
 static void join_columns(const rows *r, tsr_view *view, const tsr_space *space) {
     bool moves = false;
-    if (r->columns_beside) return;
+    if (r->has_trailing) return;
     for (uint32_t d = r->kept_shape.rank; d < space->rank; d++) {
         moves |= view->strides[d] != 0;
         view->strides[d] = 0;
@@ -199,7 +199,7 @@ static tsr_shape kept_by_repair(MlirOperation op) {
 static tsr_result read_shapes(rows *r) {
     tsr_tile_group *group = r->group;
     MlirOperation reduction = {NULL};
-    r->columns_beside = tsr_rows_are_columns(group->body);
+    r->has_trailing = tsr_rows_are_columns(group->body);
     TSR_FOR_EACH_OP(op, group->body) {
         tsr_type from, to;
         bool reduces = tsr_reduction_op_of(op) && !tsr_rows_is_sum(op);
@@ -215,7 +215,7 @@ static tsr_result read_shapes(rows *r) {
     }
     if (!r->trailing) FAIL(group->ctx, TSR_INTERNAL, "'%s' reduces nothing", group->name);
     r->row_count = r->columns = 1;
-    if (r->columns_beside) {
+    if (r->has_trailing) {
         read_columns(r, reduction);
         return TSR_SUCCESS;
     }
@@ -258,7 +258,7 @@ static uint32_t most(uint32_t a, uint32_t b) { return a > b ? a : b; }
 static bool varies_in_row(const rows *r, const item *leaf) {
     const int64_t *strides = leaf->node.view.strides;
     if (leaf->node.kind == TSR_NODE_SPLAT) return false;
-    if (!r->columns_beside) return strides[r->kept_shape.rank] != 0;
+    if (!r->has_trailing) return strides[r->kept_shape.rank] != 0;
     for (uint32_t d = 0; d < r->space.rank; d++)
         if (r->space.reduced[d] && strides[d]) return true;
     return false;

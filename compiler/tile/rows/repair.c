@@ -464,13 +464,13 @@ static MlirValue local_of(const group *g, const item *it) {
     return tsr_tile_local(g->b, tsr_tile_storage_type(g->b, dtype), g->lanes);
 }
 
-static void store_beside(const group *g, const item *it, MlirValue value, MlirValue at) {
-    tsr_tile_store(g->b, tsr_tile_compute_dtype(it->node.dtype), value, it->beside, at,
+static void store_copy(const group *g, const item *it, MlirValue value, MlirValue at) {
+    tsr_tile_store(g->b, tsr_tile_compute_dtype(it->node.dtype), value, it->copy, at,
                    tsr_tile_null);
 }
 
-static MlirValue load_beside(const group *g, const item *it, MlirValue at, uint32_t lanes) {
-    return tsr_tile_load(g->b, tsr_tile_compute_dtype(it->node.dtype), it->beside, at, lanes,
+static MlirValue load_copy(const group *g, const item *it, MlirValue at, uint32_t lanes) {
+    return tsr_tile_load(g->b, tsr_tile_compute_dtype(it->node.dtype), it->copy, at, lanes,
                          tsr_tile_null);
 }
 
@@ -486,13 +486,13 @@ static void emit_column(group *g, MlirValue lane, MlirValue first) {
     r->point.index[r->space.rank - 1] = tsr_tile_add(g->b, first, lane);
     for (uint32_t i = 0; i < r->item_count; i++)
         if (r->items[i]->of_columns && r->items[i]->level < 2)
-            r->items[i]->scalar = load_beside(g, r->items[i], lane, 0);
+            r->items[i]->scalar = load_copy(g, r->items[i], lane, 0);
     for (uint32_t i = 0; i < PART_COUNT; i++)
         if (i != MEAN && g->parts[i] && !mlirValueIsNull(g->root))
             one.root = g->parts[i]->operands[PLAIN]->scalar;
     emit_group(&one);
     for (uint32_t i = 0; i < PART_COUNT; i++)
-        if (g->parts[i]) store_beside(g, g->parts[i], g->parts[i]->scalar, lane);
+        if (g->parts[i]) store_copy(g, g->parts[i], g->parts[i]->scalar, lane);
 }
 
 /* A CPU recomputes the columns of a vector one by one if one column must be recomputed. The values
@@ -516,19 +516,19 @@ static void emit_columns(group *g) {
     }
     for (uint32_t i = 0; i < r->item_count; i++) {
         item *it = r->items[i];
-        if (it->of_columns && it->level < 2) it->beside = local_of(g, it);
+        if (it->of_columns && it->level < 2) it->copy = local_of(g, it);
         it->vector = it->level < 2 ? it->scalar : it->vector;
     }
     for (uint32_t i = 0; i < PART_COUNT; i++) {
         if (!g->parts[i]) continue;
         g->parts[i]->of_columns = false;
-        g->parts[i]->beside = local_of(g, g->parts[i]);
-        store_beside(g, g->parts[i], plain_of(g, i), zero);
+        g->parts[i]->copy = local_of(g, g->parts[i]);
+        store_copy(g, g->parts[i], plain_of(g, i), zero);
     }
     TSR_TILE_FOR(b, odd, zero, any, 1) {
         for (uint32_t i = 0; i < r->item_count; i++)
             if (r->items[i]->of_columns && r->items[i]->level < 2)
-                store_beside(g, r->items[i], r->items[i]->scalar, zero);
+                store_copy(g, r->items[i], r->items[i]->scalar, zero);
         if (!mlirValueIsNull(point.mask))
             end = tsr_tile_min(
                 b, end,
@@ -543,7 +543,7 @@ static void emit_columns(group *g) {
         if (r->items[i]->of_columns && r->items[i]->level < 2)
             r->items[i]->scalar = r->items[i]->vector;
     for (uint32_t i = 0; i < PART_COUNT; i++)
-        if (g->parts[i]) g->parts[i]->scalar = load_beside(g, g->parts[i], zero, g->lanes);
+        if (g->parts[i]) g->parts[i]->scalar = load_copy(g, g->parts[i], zero, g->lanes);
 }
 
 void tsr_rows_emit_repair(rows *r, item *it, uint32_t stage) {
@@ -562,7 +562,7 @@ void tsr_rows_emit_repair(rows *r, item *it, uint32_t stage) {
                .plain_mean = is_of(it, "average"),
                .is_power = is_of(it, "variance"),
                .incoming = incoming ? it : NULL,
-               .lanes = r->columns_beside ? r->point.lanes : 0,
+               .lanes = r->has_trailing ? r->point.lanes : 0,
                .type = mlirValueGetType(it->scalar)};
     tsr_op_f64(it->node.op, "eps", &g.eps);
     g.wide = tsr_tile_value_type(b, TSR_DTYPE_F64, g.lanes);

@@ -35,7 +35,7 @@ typedef struct tsr_row_item {
     uint32_t operand_count, level, stage;
     bool cached;      /* cached for later stages */
     MlirValue buffer; /* the buffer of the cached value; null: not cached */
-    bool in_result;   /* buffer is a result, read at the row's place */
+    bool in_result;   /* buffer is a result, read at the row's offset */
     bool held;        /* lanes hold the whole row for later stages */
     bool ahead;       /* fetched while the program's preceding rows are computed */
     MlirValue ring;   /* a local buffer of fetched rows; null: a scalar, read one row ahead */
@@ -43,10 +43,10 @@ typedef struct tsr_row_item {
     MlirValue chunks[TSR_ROW_CHUNKS_MAX];
     bool later, waits, repaired; /* REPAIR: see repair.c */
     bool of_columns;             /* see repair.c */
-    MlirValue beside;
-    uint32_t asked;   /* bit mask of the stages that need it */
-    MlirValue scalar; /* levels 0 and 1, and reductions */
-    MlirValue vector; /* level 2, in the walk `walk` */
+    MlirValue copy;              /* see repair.c */
+    uint32_t asked;              /* bit mask of the stages that need it */
+    MlirValue scalar;            /* levels 0 and 1, and reductions */
+    MlirValue vector;            /* level 2, in the walk `walk` */
     uint32_t walk;
     MlirValue sums[TSR_ROW_CHUNKS_MAX]; /* SUM: over the program's rows, if lanes hold it */
     tsr_partials partials;              /* REDUCE, during its walk */
@@ -54,18 +54,18 @@ typedef struct tsr_row_item {
 } tsr_row_item;
 
 /* Sums over rows: a program has `per_program` rows, or one fewer, of one position in the dims that
- * are not summed; `parts` times `beside` programs together have all rows. On a CPU the rows of a
- * program are adjacent. On a GPU the programs take rows in turn, so that simultaneous reads of all
- * programs are adjacent in memory. The partial sums are rows of a buffer, `parts` for each
+ * are not summed; `parts` times `block_programs` programs together have all rows. On a CPU the rows
+ * of a program are adjacent. On a GPU the programs take rows in turn, so that simultaneous reads of
+ * all programs are adjacent in memory. The partial sums are rows of a buffer, `parts` for each
  * position, which a second kernel adds. */
 typedef struct tsr_rows_sums {
     uint32_t count;  /* 0: the rows are divided to share reads of parameters (tsr_rows_divide) */
     uint32_t warps;  /* warps of a program on a GPU */
     uint32_t blocks; /* programs resident on a multiprocessor */
-    uint32_t beside; /* programs in a block: their sums form one part */
+    uint32_t block_programs; /* programs in a block: their sums form one part */
     uint32_t *order; /* per output of the first kernel: the result of the group that this output is,
                         or contributes to */
-    int64_t places, rows, parts, per_program, columns;
+    int64_t outer, rows, parts, per_program, columns;
 } tsr_rows_sums;
 
 typedef struct tsr_rows {
@@ -75,7 +75,7 @@ typedef struct tsr_rows {
     uint32_t trailing;
     /* columns.c: other dims follow those that are reduced. A row is then a column, the space is
      * FULL, and a value that is constant along a row is a vector over adjacent columns. */
-    bool columns_beside;
+    bool has_trailing;
     bool kept[TSR_RANK_MAX]; /* the other dims of FULL */
     int64_t row_count, columns;
     tsr_row_item **items; /* operands before users */
@@ -96,7 +96,7 @@ typedef struct tsr_rows {
     bool alone;     /* single elements are computed, without cached or held values */
     tsr_point point;
     MlirValue sums_at;         /* offset of the program's row in a buffer of sums */
-    uint32_t beside;           /* programs of a block whose sums are added */
+    uint32_t block_programs;   /* programs of a block whose sums are added */
     uint32_t stages;           /* rows in a ring; 0: rows are not fetched ahead */
     MlirValue slot, next_slot; /* ring slots of this row and the next one */
 } tsr_rows;
@@ -111,12 +111,12 @@ typedef struct tsr_rows_span {
 TSR_RESULT tsr_rows_emit(tsr_tile_group *group, const tsr_rows_sums *sums);
 
 /* Sets the point from a row number, which is an index into the flattened kept dims. */
-void tsr_rows_place(tsr_rows *r, MlirValue row);
+void tsr_rows_set_row(tsr_rows *r, MlirValue row);
 
-/* Element `place` of the row, or of the adjacent columns, computed from values in memory; `stage`
+/* Element `column` of the row, or of the adjacent columns, computed from values in memory; `stage`
  * is the stage of the walk. */
-MlirValue tsr_rows_value_alone(tsr_rows *r, tsr_row_item *it, MlirValue place, uint32_t stage);
-MlirValue tsr_rows_column_alone(tsr_rows *r, tsr_row_item *it, MlirValue place); /* columns.c */
+MlirValue tsr_rows_value_alone(tsr_rows *r, tsr_row_item *it, MlirValue column, uint32_t stage);
+MlirValue tsr_rows_column_alone(tsr_rows *r, tsr_row_item *it, MlirValue column); /* columns.c */
 /* repair.c: sets the scalar of a repair, and of others that are computed together with it. */
 void tsr_rows_emit_repair(tsr_rows *r, tsr_row_item *it, uint32_t stage);
 

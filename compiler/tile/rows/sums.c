@@ -65,21 +65,21 @@ static tsr_result lower_adding(tsr_tile_group *step, const void *plan) {
     tsr_tile_builder *b = &step->b;
     adding a = {.group = step, .sums = sums, .lanes = b->target->vector_bytes / 4};
     int64_t slices = (sums->columns - 1) / a.lanes + 1;
-    MlirValue program = tsr_tile_program_id(b), place = tsr_tile_div(b, program, slices);
+    MlirValue program = tsr_tile_program_id(b), outer = tsr_tile_div(b, program, slices);
     MlirValue values[TSR_ROWS_OUTPUTS_MAX * UNROLLED];
-    step->grid = sums->places * slices;
+    step->grid = sums->outer * slices;
     a.column = tsr_tile_mul(b, tsr_tile_rem(b, program, slices), a.lanes);
     if (sums->columns % a.lanes)
         a.mask =
             tsr_tile_mask(b, tsr_tile_sub(b, tsr_tile_index(b, sums->columns), a.column), a.lanes);
-    MlirValue begin = tsr_tile_mul(b, place, sums->parts);
+    MlirValue begin = tsr_tile_mul(b, outer, sums->parts);
     MlirValue whole = tsr_tile_offset(b, begin, sums->parts / UNROLLED * UNROLLED);
     MlirValue end = tsr_tile_offset(b, begin, sums->parts);
     for (uint32_t i = 0; i < sums->count * UNROLLED; i++)
         values[i] = tsr_tile_float(b, tsr_tile_value_type(b, TSR_DTYPE_F32, a.lanes), 0);
     add_rows(&a, begin, whole, UNROLLED, values);
     add_rows(&a, whole, end, 1, values);
-    for (uint32_t s = 0; s < sums->count; s++) store_sum(&a, s, place, values + s * UNROLLED);
+    for (uint32_t s = 0; s < sums->count; s++) store_sum(&a, s, outer, values + s * UNROLLED);
     return TSR_SUCCESS;
 }
 
@@ -101,11 +101,11 @@ enum { LANES = 32, WIDTH_MIN = 8, FEW_PARTS = 512, SLICES = 96, IN_FLIGHT = 16, 
 static together begin_together(tsr_tile_group *group, const tsr_rows_sums *sums) {
     tsr_tile_builder *b = &group->b;
     together t = {.group = group, .sums = sums, .width = LANES};
-    while (t.width > WIDTH_MIN && sums->places * sums->columns / t.width < SLICES) t.width /= 2;
+    while (t.width > WIDTH_MIN && sums->outer * sums->columns / t.width < SLICES) t.width /= 2;
     t.warps = sums->parts > FEW_PARTS ? 32 : 16;
     t.lanes = t.warps * LANES;
     int64_t slices = (sums->columns - 1) / t.width + 1;
-    group->grid = sums->places * slices;
+    group->grid = sums->outer * slices;
     group->cooperative = t.warps;
     group->registers = REGISTERS;
     MlirValue program = tsr_tile_program_id(b), width = tsr_tile_index(b, t.width);
@@ -128,8 +128,8 @@ static together begin_together(tsr_tile_group *group, const tsr_rows_sums *sums)
 /* Reads the rows from `at` on, one for each lane of a column; rows after the last one are zeros. */
 static MlirValue read_part(const together *t, uint32_t sum, MlirValue at, MlirValue mask) {
     tsr_tile_builder *b = &t->group->b;
-    MlirValue behind = tsr_tile_splat(b, tsr_tile_mul(b, at, t->sums->columns), t->lanes);
-    MlirValue offset = tsr_tile_2(b, "arith.addi", t->offset, behind);
+    MlirValue begin = tsr_tile_splat(b, tsr_tile_mul(b, at, t->sums->columns), t->lanes);
+    MlirValue offset = tsr_tile_2(b, "arith.addi", t->offset, begin);
     if (!mlirValueIsNull(mask)) offset = tsr_tile_select(b, mask, offset, t->top);
     MlirValue value = tsr_tile_gather(b, t->group->buffers[sum], offset, t->lanes);
     MlirValue zero = tsr_tile_float(b, mlirValueGetType(value), 0);
@@ -202,18 +202,18 @@ static tsr_result lower_rows(tsr_tile_group *step, const void *plan) {
 /* Chooses the number of programs: enough for every multiprocessor, but few enough that adding their
  * partial sums is cheap. */
 static void divide(const tsr_target *target, tsr_rows_sums *sums) {
-    enum { BESIDE = 4, BESIDE_WARPS_MAX = 4 };
+    enum { BLOCK_PROGRAMS = 4, BLOCK_WARPS_MAX = 4 };
     int64_t programs = CPU_PROGRAMS;
     sums->warps = tsr_rows_sum_warps(sums->columns, sums->count, &sums->blocks);
     if (target->arch) programs = TSR_GPU_MULTIPROCESSORS * (int64_t)sums->blocks;
-    int64_t parts = programs / sums->places;
+    int64_t parts = programs / sums->outer;
     if (parts > sums->rows / ROWS_MIN) parts = sums->rows / ROWS_MIN;
     if (parts < 1) parts = 1;
     bool shares =
-        target->arch && sums->warps <= BESIDE_WARPS_MAX && sums->columns % TSR_BLOCKED_RUN == 0;
-    sums->beside = shares && parts >= BESIDE ? BESIDE : 1;
-    while (sums->blocks % sums->beside) sums->beside /= 2;
-    parts /= sums->beside;
+        target->arch && sums->warps <= BLOCK_WARPS_MAX && sums->columns % TSR_BLOCKED_RUN == 0;
+    sums->block_programs = shares && parts >= BLOCK_PROGRAMS ? BLOCK_PROGRAMS : 1;
+    while (sums->blocks % sums->block_programs) sums->block_programs /= 2;
+    parts /= sums->block_programs;
     sums->per_program = (sums->rows - 1) / parts + 1;
     sums->parts = target->arch ? parts : (sums->rows - 1) / sums->per_program + 1;
 }
@@ -232,9 +232,9 @@ bool tsr_rows_divide(const tsr_rows *r, tsr_rows_sums *out_sums) {
     int64_t blocks = BLOCKS / warps, programs = TSR_GPU_MULTIPROCESSORS * blocks;
     if (shared < MUCH * own || r->row_count < ROWS_MIN * programs) return false;
     *out_sums = (tsr_rows_sums){.warps = warps,
-                                .beside = 1,
+                                .block_programs = 1,
                                 .blocks = (uint32_t)blocks,
-                                .places = 1,
+                                .outer = 1,
                                 .rows = r->row_count,
                                 .columns = r->columns};
     out_sums->per_program = (r->row_count - 1) / programs + 1;
@@ -259,16 +259,16 @@ static bool read(const tsr_tile_group *group, tsr_rows_sums *sums) {
                      tsr_value_type(group->returned[i], &to) &&
                      tsr_op_i64s(op, "axes", TSR_RANK_MAX, axes, &count);
         TSR_ASSERT(known);
-        sums->places = sums->rows = sums->columns = 1;
+        sums->outer = sums->rows = sums->columns = 1;
         for (uint32_t d = 0; d < from.shape.rank; d++) {
-            int64_t *to_one = d < axes[0]                      ? &sums->places
+            int64_t *to_one = d < axes[0]                      ? &sums->outer
                               : d <= (uint32_t)axes[count - 1] ? &sums->rows
                                                                : &sums->columns;
             *to_one *= (int64_t)from.shape.dims[d];
         }
         sums->count++;
     }
-    return sums->count && sums->places && sums->rows && sums->columns;
+    return sums->count && sums->outer && sums->rows && sums->columns;
 }
 
 static tsr_type rows_type(const tsr_rows_sums *sums, int64_t rows) {
@@ -291,8 +291,8 @@ static void make_steps(const tsr_tile_group *group, tsr_rows_sums *sums,
         bool sum = is_sum(group, i);
         uint32_t to = at[sum]++;
         sums->order[to] = i;
-        rows->outputs[to] = sum ? rows_type(sums, sums->places * sums->parts)
-                                : group->types[group->input_count + i];
+        rows->outputs[to] =
+            sum ? rows_type(sums, sums->outer * sums->parts) : group->types[group->input_count + i];
         sequence->results[i] = first + to;
     }
     tsr_tile_step *adds = &sequence->steps[sequence->step_count++];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What lanes fetch: each copies the 16 bytes that it reads itself; no barrier stands between. Shared memory is what the launch asks for.
 // RUN: tile-code cuda:sm_80 text %s %t && FileCheck %s --input-file=%t
-// RUN: sed 's/tile.beside = 2/tile.beside = 3/' %s >%t.mlir && not tile-code cuda:sm_80 text %t.mlir %t 2>&1 | FileCheck %s --check-prefix=THREE
+// RUN: sed 's/tile.block_programs = 2/tile.block_programs = 3/' %s >%t.mlir && not tile-code cuda:sm_80 text %t.mlir %t 2>&1 | FileCheck %s --check-prefix=THREE
 // THREE: kernel 'beside' has 3 of 2 programs in a block; expected a divisor of the programs up to 15
 
 // CHECK: .extern .shared .align 128 .b8 tile_locals[];
@@ -93,7 +93,7 @@ tile.func @steps(%x: memref<64xf32>, %y: memref<64xf32>) grid 1 attributes {tile
 // CHECK: bar.sync 0;
 // CHECK-COUNT-2: bar.sync %r{{[0-9]+}}, 64;
 // CHECK: ret;
-tile.func @beside(%x: memref<1024xf32>, %y: memref<1024xf32>, %z: memref<2xf32>) grid 2 attributes {tile.cooperative = 2 : i64, tile.beside = 2 : i64} {
+tile.func @beside(%x: memref<1024xf32>, %y: memref<1024xf32>, %z: memref<2xf32>) grid 2 attributes {tile.cooperative = 2 : i64, tile.block_programs = 2 : i64} {
   %0 = arith.constant 0 : index
   %l = tile.local {tile.own} : memref<512xf32>
   %p = tile.program_id
@@ -105,7 +105,7 @@ tile.func @beside(%x: memref<1024xf32>, %y: memref<1024xf32>, %z: memref<2xf32>)
   %r = vector.reduction <add>, %a : vector<512xf32> into f32
   tile.store %r, %z[%p] : f32, memref<2xf32>
   %d = arith.addf %a, %a : vector<512xf32>
-  %s = tile.add_beside %d by %l : vector<512xf32>, memref<512xf32>
+  %s = tile.add_programs %d by %l : vector<512xf32>, memref<512xf32>
   tile.store %s, %y[%at] {tile.blocked} : vector<512xf32>, memref<1024xf32>
   tile.return
 }

@@ -71,7 +71,7 @@
 // a further kernel. The next row is fetched meanwhile, its scalars are read. Four programs share a block and leave one part of each sum.
 // CHECK: tile.func @k6_{{[a-z_0-9]*}}(
 // CHECK-SAME: grid 148 registers 80
-// CHECK-SAME: tile.beside = 4 : i64
+// CHECK-SAME: tile.block_programs = 4 : i64
 // CHECK-SAME: tile.contract
 // CHECK-SAME: tile.cooperative = 3 : i64
 // CHECK-COUNT-2: tile.fetch %arg{{[02]}}[{{.*}}] to %{{.*}} elements 768
@@ -85,9 +85,9 @@
 // CHECK-COUNT-1: vector.reduction
 // CHECK: scf.yield
 // CHECK: tile.fetched but 0
-// CHECK: tile.add_beside
+// CHECK: tile.add_programs
 // CHECK: tile.store {{.*}} mask {{.*}} {tile.blocked} : vector<768xf32>, memref<37x768xf32>
-// CHECK: tile.add_beside
+// CHECK: tile.add_programs
 // CHECK: tile.store {{.*}} mask {{.*}} {tile.blocked} : vector<768xf32>, memref<37x768xf32>
 // CHECK: tile.func @k6_{{[a-z_0-9]*}}_sums({{.*}}memref<768xf32>) grid 96
 // CHECK-SAME: tile.cooperative = 16 : i64

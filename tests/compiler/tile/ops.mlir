@@ -39,8 +39,8 @@ tile.func @ops(%x: memref<4x8xf32>, %l: memref<4xi64>) grid 4 {
   tile.fetch %x[%p] to %b[%p] mask %m : vector<8xi1> elements 8 : memref<4x8xf32>, memref<16xf32>
   // CHECK: tile.fetched but 1
   tile.fetched but 1
-  // CHECK: tile.add_beside %[[V]] by %[[B]] : vector<8xf32>, memref<16xf32>
-  %s = tile.add_beside %a by %b : vector<8xf32>, memref<16xf32>
+  // CHECK: tile.add_programs %[[V]] by %[[B]] : vector<8xf32>, memref<16xf32>
+  %s = tile.add_programs %a by %b : vector<8xf32>, memref<16xf32>
   // CHECK: tile.gelu %[[V]] : vector<8xf32>
   %g = tile.gelu %a : vector<8xf32>
   // CHECK: tile.gelu %[[V]] {slope} : vector<8xf32>
