@@ -313,6 +313,10 @@ ROWS = (
     one('silu', silu, 'silu', 10),
     one('softplus', lambda x: np.logaddexp(x, 0.0), lambda torch, x: torch.nn.functional.softplus(x, threshold=1e9), 4),
     one('softsign', lambda x: x / (1 + np.abs(x)), 'softsign', 3, limit=lambda x, given: np.where(np.isinf(x), 0.0, np.nan)),
+    one('celu', lambda x, alpha=1.0: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0) / alpha)),
+        lambda torch, x, alpha: alpha * torch.nn.functional.elu(x / alpha), 8,  # the gradient of torch.celu rounds 1 / alpha to f32
+        forms=({'alpha': '1.0 : f64'}, {'alpha': '0.3 : f64'}), kinks=lambda x, alpha: np.isnan(x),
+        refused=(({'alpha': '-0.5 : f64'}, 'alpha is -0.5, needs alpha > 0'), ({'alpha': '0.0 : f64'}, 'alpha is 0, needs alpha > 0'))),
     one('floor', np.floor, 'floor', 0, smooth=False, no_gradient=STEPS),
     one('gelu', gelu, 'gelu', gelu_error, kind='gelu', forms=({'approximate': '"none"'}, {'approximate': '"tanh"'}),
         inner=({'slope': 'unit'},), refused=(({'approximate': '"erf"'}, 'approximate is "erf", needs "none" or "tanh"'),),

@@ -378,6 +378,30 @@ bool tsr_gradient_gelu(tsr_gradient *of) {
     return true;
 }
 
+bool tsr_check_celu(tsr_rule *rule) {
+    double alpha;
+    if (!tsr_check_float_unary(rule) || !tsr_rule_f64(rule, "alpha", 1.0, &alpha)) return false;
+    if (alpha > 0) return true;
+    return tsr_rule_fail(rule, TSR_DIAG_RATE, "alpha is %g, needs alpha > 0", alpha);
+}
+
+/* The exponential is that of min(x, 0): it must not overflow where x > 0, as its slope times a
+ * gradient of 0 would be NaN. */
+bool tsr_lower_celu(MlirOperation op) {
+    tsr_builder b = tsr_builder_before(op);
+    double factor = 1.0;
+    tsr_op_f64(op, "alpha", &factor);
+    MlirValue x = tsr_emit_wide(&b, tsr_op_operand(op, 0)), zero = tsr_emit_number(&b, x, 0.0);
+    MlirValue alpha = tsr_emit_number(&b, x, factor);
+    MlirValue below = tsr_emit_binary(&b, TSR_GRAPH_NAME("min"), x, zero);
+    below = tsr_emit_unary(&b, TSR_GRAPH_NAME("expm1"), tsr_emit_div(&b, below, alpha));
+    MlirValue positive = tsr_emit_compare(&b, TSR_PREDICATE_GT, x, zero);
+    MlirValue y = tsr_emit_where(&b, positive, x, tsr_emit_mul(&b, below, alpha));
+    y = tsr_emit_cast(&b, y, tsr_type_of(tsr_op_result(op, 0)).dtype);
+    tsr_emit_replace(op, 1, &y);
+    return true;
+}
+
 bool tsr_check_clamp(tsr_rule *rule) {
     double low = 0, high = 0;
     rule->results[0] = rule->operands[0];

@@ -190,6 +190,15 @@ def Tessera_GeluOp : Tessera_ValueOp<"gelu", "Same", [AllTypesMatch<["input", "r
       DefaultValuedAttr<StrAttr, "\"none\"">:$approximate, UnitAttr:$slope);
 }
 
+def Tessera_CeluOp : Tessera_ValueOp<"celu", "Same", [AllTypesMatch<["input", "result"]>]> {
+  let summary = "returns x where x > 0, and alpha (exp(x / alpha) - 1) elsewhere";
+  let description = [{
+    This elementwise op takes floats; `alpha` is positive. The relative error stays small near 0. The slope at 0
+    is 1. Barron 2017, equation 2.
+  }];
+  let arguments = (ins Tessera_Tensor:$input, DefaultValuedAttr<F64Attr, "1.0">:$alpha);
+}
+
 def Tessera_ClampOp : Tessera_ValueOp<"clamp", "Same", [AllTypesMatch<["input", "result"]>]> {
   let summary = "limits x to the range from low to high";
   let description = [{
