@@ -4,15 +4,16 @@
 . "$(dirname "$0")/common.sh"
 
 cat >names.mlir <<'MODEL'
-func.func @predict(%x: tensor<4x3xf32> {tessera.name = "pixels"}) -> (tensor<4x3xf32> {tessera.name = "logits"})
+func.func @predict(%x: tensor<64x64xui8> {tessera.name = "pixels"}) -> (tensor<64x64xf32> {tessera.name = "logits"})
     attributes {tessera.entry = "infer", tessera.rows_independent} {
-  %y = tessera.tanh %x : tensor<4x3xf32>
-  return %y : tensor<4x3xf32>
+  %y = tessera.cast %x : tensor<64x64xui8> -> tensor<64x64xf32>
+  return %y : tensor<64x64xf32>
 }
 MODEL
 check "a bundle with longer names" "$AOT" build names.mlir -o names.tsb --target cpu:x86-64-v2
 
 # what is wrong, the name that is suggested ("-": none), exit code, command
+# shellcheck disable=SC2034 # `eval` uses what and code
 while IFS='|' read -r what meant code command; do
     case $meant in
         -) end="[^?]$" ;;
