@@ -113,6 +113,7 @@ static void reword(tsr_diag_list *list, tsr_diag *diag) {
     size_t letters = 0;
     if (diag->source_line && diag->column && strlen(diag->source_line) >= diag->column) {
         word = diag->source_line + diag->column - 1;
+        while (*word == ' ') word++; /* some places are those of the blanks before a type */
         while (isalnum((unsigned char)word[letters]) || word[letters] == '_') letters++;
     }
     if (end && end - diag->text > 5 && strncmp(end - 5, " type", 5) == 0)

@@ -37,17 +37,31 @@ typedef struct alias {
 static const alias op_aliases[] = {
 #define X(NAME, OP, NOTE) {NAME, OP, NOTE},
 #define A(NAME, ATTRIBUTE, NOTE)
+#define T(NAME, TYPE)
 #include "compiler/diag/aliases.def"
 #undef X
 #undef A
+#undef T
 };
 
 static const alias attribute_aliases[] = {
 #define X(NAME, OP, NOTE)
 #define A(NAME, ATTRIBUTE, NOTE) {NAME, ATTRIBUTE, NOTE},
+#define T(NAME, TYPE)
 #include "compiler/diag/aliases.def"
 #undef X
 #undef A
+#undef T
+};
+
+static const alias type_aliases[] = {
+#define X(NAME, OP, NOTE)
+#define A(NAME, ATTRIBUTE, NOTE)
+#define T(NAME, TYPE) {NAME, TYPE, ""},
+#include "compiler/diag/aliases.def"
+#undef X
+#undef A
+#undef T
 };
 
 static const char source_dialect[] = "tessera.";
@@ -265,6 +279,18 @@ static void suggest_attribute(tsr_diag_list *list, tsr_diag *diag, const char *w
     append_name(list, diag, "", s.best);
 }
 
+/* `wrong` is the name of a type: of an element, or a misspelled "tensor". */
+static void suggest_type(tsr_diag_list *list, tsr_diag *diag, const char *wrong) {
+    const alias *known = find_alias(type_aliases, TSR_COUNT(type_aliases), wrong);
+    tsr_suggestion s = {.wrong = wrong};
+    tsr_suggest(&s, "tensor");
+#define X(name, number, size, text, safetensors, numpy) tsr_suggest(&s, text);
+#include "tessera/dtype.def"
+#undef X
+    if (known) s.best = known->right;
+    if (s.best) append_name(list, diag, "", s.best);
+}
+
 /* MLIR's text does not say which value is undefined. */
 static void name_value(tsr_diag_list *list, tsr_diag *diag, const char *wrong) {
     if (strcmp(diag->text, "use of undeclared SSA value name") == 0)
@@ -273,6 +299,11 @@ static void name_value(tsr_diag_list *list, tsr_diag *diag, const char *wrong) {
 
 static void add_suggestion(tsr_diag_list *list, tsr_diag *diag) {
     char wrong[WORD_MAX], sigil = 0;
+    if (diag->number == TSR_DIAG_UNKNOWN_TYPE && strstr(diag->text, "' is not a type;") &&
+        word_after(diag->text, "'", wrong)) {
+        suggest_type(list, diag, wrong);
+        return;
+    }
     if (!find_wrong(diag, wrong, &sigil)) return;
     tsr_suggestion s = {.wrong = wrong};
     if (!sigil) {

@@ -51,8 +51,8 @@ module @gpt2 {
   func.func private @norm(%x: !x) -> !h {
     %scale = tessera.param "weight" init = #tessera.constant<1.0> : !row
     %shift = tessera.param "bias" init = #tessera.constant<0.0> : !row
-    %y = tessera.layernorm_safe %x, %scale, %shift {axes = [2], eps = 1.0e-5} : !x, !row, !row -> !x
-    %h = tessera.cast %y : !x to !h
+    %y = tessera.layernorm_safe %x, %scale, %shift {axes = [2], eps = 1.0e-5} : (!x, !row, !row) -> !x
+    %h = tessera.cast %y : !x -> !h
     return %h : !h
   }
 
@@ -66,41 +66,41 @@ module @gpt2 {
     %bup = tessera.param "mlp.c_fc.bias" init = #tessera.constant<0.0> : !up_b
     %wdown = tessera.param "mlp.c_proj.weight" init = #tessera.normal<0.0, 0.00408> : !down_w
     %bdown = tessera.param "mlp.c_proj.bias" init = #tessera.constant<0.0> : !row
-    %wqkv16 = tessera.cast %wqkv : !qkv_w to !qkv_w16
-    %bqkv16 = tessera.cast %bqkv : !qkv_b to !qkv_b16
-    %wout16 = tessera.cast %wout : !out_w to !out_w16
-    %bout16 = tessera.cast %bout : !row to !row16
-    %wup16 = tessera.cast %wup : !up_w to !up_w16
-    %bup16 = tessera.cast %bup : !up_b to !up_b16
-    %wdown16 = tessera.cast %wdown : !down_w to !down_w16
-    %bdown16 = tessera.cast %bdown : !row to !row16
+    %wqkv16 = tessera.cast %wqkv : !qkv_w -> !qkv_w16
+    %bqkv16 = tessera.cast %bqkv : !qkv_b -> !qkv_b16
+    %wout16 = tessera.cast %wout : !out_w -> !out_w16
+    %bout16 = tessera.cast %bout : !row -> !row16
+    %wup16 = tessera.cast %wup : !up_w -> !up_w16
+    %bup16 = tessera.cast %bup : !up_b -> !up_b16
+    %wdown16 = tessera.cast %wdown : !down_w -> !down_w16
+    %bdown16 = tessera.cast %bdown : !row -> !row16
 
     %h1 = call @norm(%x) {tessera.prefix = "ln_1"} : (!x) -> !h
-    %m1 = tessera.matmul %h1, %wqkv16 : !h, !qkv_w16 -> !qkv
-    %qkv = tessera.add %m1, %bqkv16 : !qkv, !qkv_b16 -> !qkv
-    %parts:3 = tessera.split %qkv {axis = 2 : i64} : !qkv -> !h, !h, !h
+    %m1 = tessera.matmul %h1, %wqkv16 : (!h, !qkv_w16) -> !qkv
+    %qkv = tessera.add %m1, %bqkv16 : (!qkv, !qkv_b16) -> !qkv
+    %parts:3 = tessera.split %qkv {axis = 2 : i64} : !qkv -> (!h, !h, !h)
     %qs = tessera.reshape %parts#0 : !h -> !split
     %ks = tessera.reshape %parts#1 : !h -> !split
     %vs = tessera.reshape %parts#2 : !h -> !split
     %q = tessera.transpose %qs {permutation = [0, 2, 1, 3]} : !split -> !heads
     %k = tessera.transpose %ks {permutation = [0, 2, 1, 3]} : !split -> !heads
     %v = tessera.transpose %vs {permutation = [0, 2, 1, 3]} : !split -> !heads
-    %a = tessera.attention %q, %k, %v {causal} : !heads, !heads, !heads -> !heads
+    %a = tessera.attention %q, %k, %v {causal} : !heads
     %as = tessera.transpose %a {permutation = [0, 2, 1, 3]} : !heads -> !split
     %ah = tessera.reshape %as : !split -> !h
-    %m2 = tessera.matmul %ah, %wout16 : !h, !out_w16 -> !h
-    %o = tessera.add %m2, %bout16 : !h, !row16 -> !h
-    %o32 = tessera.cast %o : !h to !x
-    %x1 = tessera.add %x, %o32 : !x, !x -> !x
+    %m2 = tessera.matmul %ah, %wout16 : (!h, !out_w16) -> !h
+    %o = tessera.add %m2, %bout16 : (!h, !row16) -> !h
+    %o32 = tessera.cast %o : !h -> !x
+    %x1 = tessera.add %x, %o32 : !x
 
     %h2 = call @norm(%x1) {tessera.prefix = "ln_2"} : (!x) -> !h
-    %m3 = tessera.matmul %h2, %wup16 : !h, !up_w16 -> !up
-    %u = tessera.add %m3, %bup16 : !up, !up_b16 -> !up
+    %m3 = tessera.matmul %h2, %wup16 : (!h, !up_w16) -> !up
+    %u = tessera.add %m3, %bup16 : (!up, !up_b16) -> !up
     %g = tessera.gelu %u {approximate = "tanh"} : !up
-    %m4 = tessera.matmul %g, %wdown16 : !up, !down_w16 -> !h
-    %d = tessera.add %m4, %bdown16 : !h, !row16 -> !h
-    %d32 = tessera.cast %d : !h to !x
-    %y = tessera.add %x1, %d32 : !x, !x -> !x
+    %m4 = tessera.matmul %g, %wdown16 : (!up, !down_w16) -> !h
+    %d = tessera.add %m4, %bdown16 : (!h, !row16) -> !h
+    %d32 = tessera.cast %d : !h -> !x
+    %y = tessera.add %x1, %d32 : !x
     return %y : !x
   }
 
@@ -114,9 +114,9 @@ module @gpt2 {
   func.func private @states(%tokens: tensor<?x?xi32>, %at: tensor<?xi32>) -> !h {
     %table = call @table() : () -> !table
     %places = tessera.param "wpe.weight" init = #tessera.normal<0.0, 0.01> : !place_table
-    %e = tessera.gather %table, %tokens {axis = 0 : i64} : !table, tensor<?x?xi32> -> !x
-    %p = tessera.gather %places, %at {axis = 0 : i64} : !place_table, tensor<?xi32> -> !place_rows
-    %x = tessera.add %e, %p : !x, !place_rows -> !x
+    %e = tessera.gather %table, %tokens {axis = 0 : i64} : (!table, tensor<?x?xi32>) -> !x
+    %p = tessera.gather %places, %at {axis = 0 : i64} : (!place_table, tensor<?xi32>) -> !place_rows
+    %x = tessera.add %e, %p : (!x, !place_rows) -> !x
     %x0 = call @block(%x) {tessera.prefix = "h.0"} : (!x) -> !x
     %x1 = call @block(%x0) {tessera.prefix = "h.1"} : (!x) -> !x
     %x2 = call @block(%x1) {tessera.prefix = "h.2"} : (!x) -> !x
@@ -135,8 +135,8 @@ module @gpt2 {
 
   func.func private @logits(%states: !h) -> !logits {
     %table = call @table() : () -> !table
-    %table16 = tessera.cast %table : !table to !table16
-    %y = tessera.matmul %states, %table16 {transpose_b = true} : !h, !table16 -> !logits
+    %table16 = tessera.cast %table : !table -> !table16
+    %y = tessera.matmul %states, %table16 {transpose_b = true} : (!h, !table16) -> !logits
     return %y : !logits
   }
 
@@ -154,10 +154,10 @@ module @gpt2 {
     %states = call @states(%from, %at) : (tensor<?x?xi32>, tensor<?xi32>) -> !h
     %logits = call @logits(%states) : (!h) -> !logits
     %scores = tessera.reshape %logits : !logits -> !scores
-    %scores32 = tessera.cast %scores : !scores to !scores32
+    %scores32 = tessera.cast %scores : !scores -> !scores32
     %label = tessera.reshape %to : tensor<?x?xi32> -> tensor<?xi32>
     %labels = tessera.cast %label : tensor<?xi32> -> tensor<?xi64>
-    %flat = tessera.cross_entropy %scores32, %labels : !scores32, tensor<?xi64> -> tensor<?xf32>
+    %flat = tessera.cross_entropy %scores32, %labels : (!scores32, tensor<?xi64>) -> tensor<?xf32>
     %losses = tessera.reshape %flat : tensor<?xf32> -> !losses
     return %losses : !losses
   }
@@ -180,7 +180,7 @@ module @gpt2 {
 
   // What the last product reads, of each place of a window.
   func.func private @window(%text: !window) -> !h {
-    %short = tessera.cast %text : !window to !window_places
+    %short = tessera.cast %text : !window -> !window_places
     %open = tessera.reshape %short : !window_places -> tensor<?xi32>
     %row = tessera.reshape %open : tensor<?xi32> -> tensor<1x?xi32>
     %tokens = tessera.reshape %row : tensor<1x?xi32> -> tensor<?x?xi32>
@@ -196,7 +196,7 @@ module @gpt2 {
     %states = call @window(%text) : (!window) -> !h
     %logits = call @logits(%states) : (!h) -> !logits
     %scores = tessera.reshape %logits : !logits -> !scores
-    %scores32 = tessera.cast %scores : !scores to !scores32
+    %scores32 = tessera.cast %scores : !scores -> !scores32
     %y = tessera.reshape %scores32 : !scores32 -> !window_scores
     return %y : !window_scores
   }
@@ -210,24 +210,24 @@ module @gpt2 {
     %one = tessera.constant dense<1> : tensor<1xi64>
     %before = tessera.sub %place, %one : tensor<1xi64>
     %open = tessera.reshape %before : tensor<1xi64> -> tensor<?xi64>
-    %last = tessera.gather %flat, %open {axis = 0 : i64} : !flat, tensor<?xi64> -> !flat
+    %last = tessera.gather %flat, %open {axis = 0 : i64} : (!flat, tensor<?xi64>) -> !flat
     %state = tessera.reshape %last : !flat -> !h
     %logits = call @logits(%state) : (!h) -> !logits
     %scores = tessera.reshape %logits : !logits -> !scores
-    %scores32 = tessera.cast %scores : !scores to !scores32
+    %scores32 = tessera.cast %scores : !scores -> !scores32
     %next = tessera.reshape %scores32 : !scores32 -> !next
     %sharper = tessera.constant dense<1.25> : tensor<f32>
-    %sharp = tessera.mul %next, %sharper : !next, tensor<f32> -> !next
+    %sharp = tessera.mul %next, %sharper : (!next, tensor<f32>) -> !next
     %u = tessera.random_uniform : !next
     %log = tessera.log %u : !next
     %positive = tessera.neg %log : !next
     %loglog = tessera.log %positive : !next
-    %drawn = tessera.sub %sharp, %loglog : !next, !next -> !next
+    %drawn = tessera.sub %sharp, %loglog : !next
     %token = tessera.argmax %drawn {axis = 0 : i64} : !next -> tensor<i64>
 
     %places = tessera.iota {axis = 0 : i64} : !window
-    %here = tessera.compare eq %places, %place : !window, tensor<1xi64> -> !window_hits
-    %longer = tessera.where %here, %token, %text : !window_hits, tensor<i64>, !window -> !window
+    %here = tessera.compare eq %places, %place : (!window, tensor<1xi64>) -> !window_hits
+    %longer = tessera.where %here, %token, %text : (!window_hits, tensor<i64>, !window) -> !window
     %behind = tessera.add %place, %one : tensor<1xi64>
     return %longer, %behind, %token : !window, tensor<1xi64>, tensor<i64>
   }

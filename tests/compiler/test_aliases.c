@@ -14,17 +14,31 @@ typedef struct row {
 static const row ops[] = {
 #define X(NAME, OP, NOTE) {NAME, OP, NOTE},
 #define A(NAME, ATTRIBUTE, NOTE)
+#define T(NAME, TYPE)
 #include "compiler/diag/aliases.def"
 #undef X
 #undef A
+#undef T
 };
 
 static const row attributes[] = {
 #define X(NAME, OP, NOTE)
 #define A(NAME, ATTRIBUTE, NOTE) {NAME, ATTRIBUTE, NOTE},
+#define T(NAME, TYPE)
 #include "compiler/diag/aliases.def"
 #undef X
 #undef A
+#undef T
+};
+
+static const row types[] = {
+#define X(NAME, OP, NOTE)
+#define A(NAME, ATTRIBUTE, NOTE)
+#define T(NAME, TYPE) {NAME, TYPE, ""},
+#include "compiler/diag/aliases.def"
+#undef X
+#undef A
+#undef T
 };
 
 typedef struct search {
@@ -92,6 +106,21 @@ Test(aliases, attributes) {
                  attributes[i].name);
         const char *said = diagnose(&f, text);
         cr_expect(strstr(said, proposal(&attributes[i], right)), "'%s' has no '%s'", said, right);
+        fixture_close(&f);
+    }
+}
+
+Test(aliases, types) {
+    static const row more[] = {{"f33", "f32", ""}, {"bf18", "bf16", ""}};
+    char text[512], right[256];
+    for (size_t i = 0; i < TSR_COUNT(types) + TSR_COUNT(more); i++) {
+        const row *r = i < TSR_COUNT(types) ? &types[i] : &more[i - TSR_COUNT(types)];
+        fixture f;
+        fixture_open(&f);
+        snprintf(text, sizeof text, "func.func @f(%%a: tensor<4x%s>) {\n  return\n}\n", r->name);
+        const char *said = diagnose(&f, text);
+        snprintf(right, sizeof right, "; did you mean '%s'?", r->right);
+        cr_expect(strstr(said, right), "'%s' has no '%s'", said, right);
         fixture_close(&f);
     }
 }

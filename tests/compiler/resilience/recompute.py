@@ -101,10 +101,8 @@ def many_rows(text):
     """The digits in batches of ROWS: what is no parameter has a first dim of 64 of them."""
     many, lines = f"tensor<{ROWS}x", []
     for line in text.split("\n"):
-        if " = tessera.matmul " in line:
-            line = re.sub(r": tensor<64x(.*)-> tensor<64x", rf": {many}\1-> {many}", line)
-        elif "tessera.add" in line:
-            line = re.sub(r": tensor<64x(.*)-> tensor<64x", rf": {many}\1-> {many}", line)
+        if " = tessera.matmul " in line or "tessera.add" in line:
+            line = re.sub(r": \(tensor<64x(.*)-> tensor<64x", rf": ({many}\1-> {many}", line)
         elif " = tessera.param " not in line:
             line = line.replace("tensor<64x", many)
         lines.append(line)
