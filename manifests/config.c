@@ -206,6 +206,14 @@ static TSR_RESULT check_tensor(const checker *p, const tsr_config *config, size_
         EXPECT(p, of && of->role == TSR_ROLE_PARAM, "of: expected a parameter, got %s '%s'",
                of ? tsr_tensor_role_name(of->role) : "the unknown name", tensor->of);
     }
+    EXPECT(p, !tensor->lr_factor || (isfinite(tensor->lr_factor) && tensor->lr_factor > 0),
+           "group: expected a factor > 0, got %g", tensor->lr_factor);
+    bool trained = tensor->no_decay || tensor->lr_factor;
+    EXPECT(p, tensor->role == TSR_ROLE_PARAM || (!trained && !tensor->frozen),
+           "group: expected one with role param only, got role %s",
+           tsr_tensor_role_name(tensor->role));
+    EXPECT(p, !trained || !tensor->frozen,
+           "group: expected frozen alone, got it with a rate or decay");
     return check_init(p, tensor);
 }
 

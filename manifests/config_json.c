@@ -15,8 +15,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Optional feature: entries name the outputs that may be infinite. */
+/* Optional features, in the order in which they are listed: entries name the outputs that may be
+ * infinite; parameters name what their optimizer was told. */
 #define FEATURE_INFINITE "infinite-outputs"
+#define FEATURE_GROUPS "parameter-groups"
 
 /* ---- writing ---- */
 
@@ -28,6 +30,29 @@ static void write_init(tsr_buffer *out, const tsr_config_tensor *tensor) {
     if (tensor->init >= TSR_INIT_UNIFORM)
         tsr_buffer_printf(out, ",\"b\":\"%s\",\"stream\":%u",
                           tsr_hexfloat_format(tensor->init_b, text), tensor->init_stream);
+    tsr_buffer_text(out, "}");
+}
+
+static bool has_group(const tsr_config_tensor *tensor) {
+    return tensor->frozen || tensor->no_decay || tensor->lr_factor != 0;
+}
+
+static bool has_groups(const tsr_config *config) {
+    for (size_t i = 0; i < config->tensor_count; i++)
+        if (has_group(&config->tensors[i])) return true;
+    return false;
+}
+
+/* The member is omitted if nothing was told. */
+static void write_group(tsr_buffer *out, const tsr_config_tensor *tensor) {
+    char text[TSR_HEXFLOAT_TEXT_MAX];
+    if (!has_group(tensor)) return;
+    tsr_buffer_text(out, ",\"group\":{");
+    if (tensor->frozen) tsr_buffer_text(out, "\"frozen\":true");
+    if (tensor->no_decay) tsr_buffer_text(out, "\"decay\":false");
+    if (tensor->lr_factor != 0)
+        tsr_buffer_printf(out, "%s\"lrFactor\":\"%s\"", tensor->no_decay ? "," : "",
+                          tsr_hexfloat_format(tensor->lr_factor, text));
     tsr_buffer_text(out, "}");
 }
 
@@ -44,6 +69,7 @@ static void write_tensor(tsr_buffer *out, const tsr_config_tensor *tensor) {
     tsr_json_write_type(out, tensor->dtype, &tensor->shape);
     tsr_buffer_text(out, ",\"init\":");
     write_init(out, tensor);
+    write_group(out, tensor);
     tsr_buffer_text(out, "}");
 }
 
@@ -87,10 +113,12 @@ static void write_program(tsr_buffer *out, const tsr_config *config) {
 }
 
 static void write_config(tsr_buffer *out, const tsr_config *config) {
-    tsr_buffer_printf(out,
-                      "{\"formatVersion\":\"%u.%d\",\"required\":[],\"optional\":[%s],\"name\":",
-                      config->version_major, tsr_identity_is_known(&config->identity) ? 1 : 0,
-                      has_infinite(config) ? "\"" FEATURE_INFINITE "\"" : "");
+    bool infinite = has_infinite(config), groups = has_groups(config);
+    tsr_buffer_printf(
+        out, "{\"formatVersion\":\"%u.%d\",\"required\":[],\"optional\":[%s%s%s],\"name\":",
+        config->version_major, tsr_identity_is_known(&config->identity) ? 1 : 0,
+        infinite ? "\"" FEATURE_INFINITE "\"" : "", infinite && groups ? "," : "",
+        groups ? "\"" FEATURE_GROUPS "\"" : "");
     tsr_buffer_json_string(out, config->name);
     tsr_buffer_text(out, ",\"producer\":");
     tsr_buffer_json_string(out, config->producer);
@@ -175,6 +203,18 @@ static TSR_RESULT read_init(tsr_json_reader *r, const cJSON *object, tsr_config_
     return TSR_SUCCESS;
 }
 
+/* The member is valid only if the feature is listed, as `infinite` is. */
+static TSR_RESULT read_group(tsr_json_reader *r, const cJSON *object, tsr_config_tensor *tensor) {
+    const cJSON *group;
+    if (!r->has_groups || !tsr_json_find(object, "group")) return TSR_SUCCESS;
+    TRY(r->ctx, tsr_json_get_object(r->ctx, object, "group", &r->options, &group));
+    const cJSON *frozen = tsr_json_find(group, "frozen"), *decay = tsr_json_find(group, "decay");
+    tensor->frozen = frozen && cJSON_IsTrue(frozen);
+    tensor->no_decay = decay && cJSON_IsFalse(decay);
+    if (!tsr_json_find(group, "lrFactor")) return TSR_SUCCESS;
+    return read_double(r, group, "lrFactor", &tensor->lr_factor);
+}
+
 static TSR_RESULT read_tensor(tsr_json_reader *r, const cJSON *object, tsr_config_tensor *tensor) {
     const char *role;
     TRY(r->ctx, tsr_json_read_name(r, object, "name", &tensor->name));
@@ -186,6 +226,7 @@ static TSR_RESULT read_tensor(tsr_json_reader *r, const cJSON *object, tsr_confi
         TRY(r->ctx, tsr_json_read_name(r, object, "kind", &tensor->kind));
     }
     TRY(r->ctx, tsr_json_read_type(r, object, &tensor->dtype, &tensor->shape));
+    TRY(r->ctx, read_group(r, object, tensor));
     return read_init(r, object, tensor);
 }
 
@@ -241,10 +282,11 @@ static TSR_RESULT read_features(tsr_json_reader *r, const cJSON *root, const cha
             FAIL(r->ctx, TSR_VERSION,
                  "config: required: '%s' needs a newer Tessera; this is " TSR_VERSION_TEXT,
                  previous);
-        if (strcmp(previous, FEATURE_INFINITE) == 0) {
-            r->has_infinite = true;
-            --*out_unknown_count;
-        }
+        bool infinite = strcmp(previous, FEATURE_INFINITE) == 0;
+        bool groups = strcmp(previous, FEATURE_GROUPS) == 0;
+        r->has_infinite |= infinite;
+        r->has_groups |= groups;
+        *out_unknown_count -= infinite || groups;
     }
     return TSR_SUCCESS;
 }

@@ -18,7 +18,7 @@ typedef struct tsr_json_reader {
     tsr_arena *arena;         /* memory of the result */
     tsr_json_options options; /* subject: the place being read */
     char subject[96];
-    bool has_infinite; /* the config has the optional feature of that name */
+    bool has_infinite, has_groups; /* the config has the optional features of these names */
 } tsr_json_reader;
 
 /* Sets the beginning of later error messages: "config: entries[3]". */

@@ -36,6 +36,10 @@ typedef struct tsr_config_tensor {
     tsr_init_kind init;
     double init_a, init_b;
     uint32_t init_stream; /* Philox key's second half: stable hash of the name */
+    /* PARAM: what its optimizer was told. frozen: it is not trained; else its weight decay is 0
+     * (no_decay), and its learning rate is multiplied by lr_factor, if that is not 0. */
+    bool frozen, no_decay;
+    double lr_factor;
 } tsr_config_tensor;
 
 typedef enum tsr_port_source {

@@ -10,6 +10,7 @@
 #include "tools/common/files.h"
 #include "tools/run/advice.h"
 #include "tools/run/check.h"
+#include "tools/run/plot/plot.h"
 #include "tools/run/report.h"
 #include "tools/run/signals.h"
 #include "tools/run/state.h"
@@ -54,6 +55,7 @@ typedef enum run_mode {
     MODE_PRUNE = 128,
     MODE_CHECK = 256,
     MODE_EXPORT_STATE = 512,
+    MODE_PLOT = 1024,
 } run_mode;
 
 /* Sets of modes. */
@@ -61,7 +63,7 @@ enum {
     STATES = MODE_FSCK | MODE_LIST | MODE_PRUNE | MODE_EXPORT_STATE,
     RUNS = MODE_TRAIN | MODE_REPLAY | MODE_CALL | MODE_EVALUATE | MODE_EXPORT,
     BUNDLES = RUNS | MODE_CHECK,
-    EVERY = BUNDLES | STATES,
+    EVERY = BUNDLES | STATES | MODE_PLOT,
 };
 
 enum {
@@ -117,6 +119,8 @@ static const char *describe_mode(run_mode mode) {
         return "export";
     case MODE_CHECK:
         return "--check";
+    case MODE_PLOT:
+        return "plot";
     }
     return "";
 }
@@ -137,14 +141,16 @@ static tsr_result check_state_flags(tsr_ctx *ctx, const arguments *a) {
 }
 
 static void print_help(const tsr_flag *flags) {
-    printf("usage: tessera-run BUNDLE [flags]          train, or call an entry\n"
-           "       tessera-run BUNDLE --check [--json] say whether it runs here, and which "
-           "resources it needs\n"
-           "       tessera-run fsck DIR                check a state directory, changing nothing\n"
-           "       tessera-run ls DIR [--verify] [--json]\n"
-           "                                           list its generations, changing nothing\n"
-           "       tessera-run prune DIR --keep N      remove all but the N newest generations\n"
-           "       tessera-run export DIR -o FILE      write a generation as safetensors\n\n");
+    printf(
+        "usage: tessera-run BUNDLE [flags]          train, or call an entry\n"
+        "       tessera-run BUNDLE --check [--json] say whether it runs here, and which "
+        "resources it needs\n"
+        "       tessera-run fsck DIR                check a state directory, changing nothing\n"
+        "       tessera-run ls DIR [--verify] [--json]\n"
+        "                                           list its generations, changing nothing\n"
+        "       tessera-run prune DIR --keep N      remove all but the N newest generations\n"
+        "       tessera-run export DIR -o FILE      write a generation as safetensors\n"
+        "       tessera-run plot METRICS -o FILE    draw a file of --metrics: .svg or .html\n\n");
     tsr_flags_print(flags, FLAG_COUNT);
     printf("\nExit codes: docs/exit-codes.md. SIGTERM, SIGINT, SIGHUP or SIGUSR1: finish the step, "
            "save, exit 0; a second SIGTERM or SIGINT: at once.\n");
@@ -603,7 +609,7 @@ static void print_line(void *user, const char *line) {
 
 /* Returns 0 if the word is the name of a bundle. */
 static run_mode find_state_mode(const char *word) {
-    const run_mode modes[] = {MODE_FSCK, MODE_LIST, MODE_PRUNE, MODE_EXPORT_STATE};
+    const run_mode modes[] = {MODE_FSCK, MODE_LIST, MODE_PRUNE, MODE_EXPORT_STATE, MODE_PLOT};
     for (size_t i = 0; i < TSR_COUNT(modes); i++)
         if (strcmp(word, describe_mode(modes[i])) == 0) return modes[i];
     return 0;
@@ -641,6 +647,23 @@ static tsr_result inspect_state(tsr_ctx *ctx, const arguments *a, run_mode mode,
              "prune: --keep is missing; expected the number of generations to keep");
     return tsr_store_prune(ctx, directories[0], (uint32_t)a->keep, a->allow_network_fs, print_line,
                            NULL);
+}
+
+static tsr_result plot(tsr_ctx *ctx, const arguments *a, const char **paths, size_t count) {
+    tsr_files files = {0};
+    if (count != 1)
+        FAIL(ctx, TSR_USAGE, "plot: %zu files are given; expected one, of --metrics", count);
+    TRY(ctx, check_flags(ctx, a->flags, MODE_PLOT));
+    if (!a->out) FAIL(ctx, TSR_USAGE, "plot: -o is missing; expected the file to write");
+    tsr_result result = tsr_files_add(ctx, &files, "METRICS", TSR_FILE_READ, paths[0]);
+    if (!result.code) result = tsr_files_add(ctx, &files, "-o", TSR_FILE_WRITE, a->out);
+    if (!result.code) result = tsr_files_check(ctx, &files);
+    tsr_files_finish(&files);
+    TRY(ctx, result);
+    ctx->log = tsr_tool_log;
+    ctx->log_user = (void *)(uintptr_t)tool;
+    if (!a->quiet) ctx->log_level = TSR_LOG_NOTICE;
+    return tsr_plot(ctx, paths[0], a->out);
 }
 
 static tsr_result run_reported(tsr_ctx *ctx, const arguments *a) {
@@ -722,10 +745,11 @@ static tsr_result dispatch(tsr_ctx *ctx, int argc, char **argv, tsr_arena *arena
     if (a->version) return (void)printf("tessera-run %s\n", tsr_version()), TSR_SUCCESS;
     if (a->help) return print_help(flags), TSR_SUCCESS;
     run_mode mode = count ? find_state_mode(positional[0]) : 0;
+    if (mode == MODE_PLOT) return plot(ctx, a, positional + 1, count - 1);
     if (mode) return inspect_state(ctx, a, mode, positional + 1, count - 1);
     if (count != 1)
         FAIL(ctx, TSR_USAGE,
-             "%zu files are given; expected one bundle (or fsck, ls, prune or export with DIR); "
+             "%zu files are given; expected one bundle (or fsck, ls, prune, export or plot); "
              "--help "
              "tells more",
              count);

@@ -104,6 +104,8 @@ typedef struct tsr_graph_tensor {
     double init_a, init_b; /* CONSTANT: a; UNIFORM: [a, b); NORMAL: mean, deviation */
     MlirAttribute data;    /* DATA: read it with tsr_attr_elements(); else null */
     MlirOperation op;      /* the first one that reads it */
+    bool frozen, no_decay; /* PARAM only, like lr_factor */
+    double lr_factor;      /* 0: not given */
 } tsr_graph_tensor;
 
 /* Reads the declaration in a tessera.param or tessera.opt.state. False if `op` is neither, or

@@ -170,9 +170,15 @@ def Tessera_ParamOp : Tessera_Op<"param", [Pure]> {
     `tessera.param "w" init = #tessera.uniform<-0.1, 0.1> : tensor<4x4xf32>`
 
     `tessera.param "b" data = dense<[1.0, 2.0]> : tensor<2xf32>`
+
+    Attributes make a group of it: `frozen` (tessera.minimize computes no gradient and makes no step),
+    `no_decay` (no weight decay), `lr_factor` (its learning rate is the optimizer's times this number).
+    All reads of one parameter have the same ones.
+    `tessera.param "w" {lr_factor = 1.0e-1 : f64, no_decay} init = #tessera.constant<0.0> : tensor<4xf32>`
   }];
   let arguments = (ins OptionalAttr<StrAttr>:$name, OptionalAttr<Tessera_InitAttr>:$init,
-      OptionalAttr<ElementsAttr>:$data);
+      OptionalAttr<ElementsAttr>:$data, OptionalAttr<UnitAttr>:$frozen,
+      OptionalAttr<UnitAttr>:$no_decay, OptionalAttr<AnyAttr>:$lr_factor);
   let results = (outs AnyTensor:$result);
   let form = "%result = tessera.param \"name\" init = #rule : type, or data = dense<...> : type";
   let reason = "its initial value has the type of the result, so one type is enough, and the name comes first, as in a declaration";

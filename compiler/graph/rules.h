@@ -69,4 +69,8 @@ bool tsr_top_k_is_kept(MlirOperation op);
 /* True for ops that only move elements, and ops that have kernels for bf16 and f16: decompose.c. */
 bool tsr_takes_small(tsr_op id, bool is_native);
 
+/* The optimizer of a minimize for one parameter: with the learning rate and the weight decay of its
+ * group (tessera.param). */
+MlirAttribute tsr_optimizer_for(MlirOperation minimize, MlirOperation param);
+
 #endif

@@ -157,7 +157,9 @@ static bool check_same(MlirOperation op, MlirOperation first) {
                 mlirTypeEqual(mlirValueGetType(tsr_op_result(op, 0)),
                               mlirValueGetType(tsr_op_result(first, 0))) &&
                 same_attr(op, first, "init") && same_attr(op, first, "data") &&
-                same_attr(op, first, "of") && same_attr(op, first, "kind");
+                same_attr(op, first, "of") && same_attr(op, first, "kind") &&
+                same_attr(op, first, "frozen") && same_attr(op, first, "no_decay") &&
+                same_attr(op, first, "lr_factor");
     if (same) return true;
     snprintf(text, sizeof text, "%s: '%.300s' is declared in two ways", tsr_op_name(op),
              tsr_op_string(op, "name"));

@@ -102,7 +102,10 @@ static TSR_RESULT collect_declared(tsr_ctx *ctx, MlirModule module, tsr_arena *a
                                 .init = from->init,
                                 .init_a = from->init_a,
                                 .init_b = from->init_b,
-                                .init_stream = drawn ? tsr_name_stream(from->name) : 0};
+                                .init_stream = drawn ? tsr_name_stream(from->name) : 0,
+                                .frozen = from->frozen,
+                                .no_decay = from->no_decay,
+                                .lr_factor = from->lr_factor};
     }
     *out_capacity = capacity;
     return TSR_SUCCESS;

@@ -137,6 +137,17 @@ static void json_init(const tsr_config_tensor *tensor, tsr_buffer *out) {
     tsr_buffer_text(out, "}");
 }
 
+/* What a parameter's optimizer was told; omitted if it was told nothing. */
+static void json_group(const tsr_config_tensor *tensor, tsr_buffer *out) {
+    bool trained = tensor->no_decay || tensor->lr_factor;
+    if (!tensor->frozen && !trained) return;
+    tsr_buffer_printf(out, ",\"group\":{\"frozen\":%s,\"decay\":%s",
+                      tensor->frozen ? "true" : "false",
+                      tensor->frozen || tensor->no_decay ? "false" : "true");
+    if (tensor->lr_factor) json_number(out, "lrFactor", tensor->lr_factor);
+    tsr_buffer_text(out, "}");
+}
+
 static void json_tensors(const inspect_view *v, tsr_buffer *out) {
     tsr_buffer_text(out, ",\"tensors\":[");
     for (size_t i = 0; i < v->config.tensor_count; i++) {
@@ -146,6 +157,7 @@ static void json_tensors(const inspect_view *v, tsr_buffer *out) {
         tsr_buffer_printf(out, ",\"role\":\"%s\"", tsr_tensor_role_name(tensor->role));
         json_type(out, tensor->dtype, &tensor->shape);
         json_init(tensor, out);
+        json_group(tensor, out);
         tsr_buffer_printf(out, ",\"sizeBytes\":%" PRIu64, inspect_tensor_bytes(tensor));
         if (inspect_part_bytes(v, tensor))
             tsr_buffer_printf(out, ",\"partBytes\":%" PRIu64, inspect_part_bytes(v, tensor));

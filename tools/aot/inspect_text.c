@@ -154,6 +154,9 @@ static void text_tensors(const inspect_view *v, tsr_buffer *out) {
                           tsr_tensor_role_name(tensor->role), tensor->name,
                           tsr_type_format(tensor->dtype, &tensor->shape, type));
         text_init(tensor, out);
+        if (tensor->frozen) tsr_buffer_text(out, "; frozen");
+        if (tensor->no_decay) tsr_buffer_text(out, "; no decay");
+        if (tensor->lr_factor) tsr_buffer_printf(out, "; lr times %.9g", tensor->lr_factor);
         if (inspect_part_bytes(v, tensor))
             tsr_buffer_printf(out, "; a part of %" PRIu64 " for each virtual rank",
                               inspect_part_bytes(v, tensor));

@@ -76,7 +76,8 @@ static bool reads_active(const autodiff *ad, MlirOperation op) {
 void tsr_autodiff_mark(autodiff *ad) {
     for (size_t i = 0; i < ad->op_count; i++) {
         MlirOperation op = ad->ops[i];
-        if (!tsr_op_is(op, TSR_GRAPH_PARAM) && !reads_active(ad, op)) continue;
+        bool trains = tsr_op_is(op, TSR_GRAPH_PARAM) && !tsr_op_has(op, "frozen");
+        if (!trains && !reads_active(ad, op)) continue;
         for (size_t k = 0; k < tsr_op_result_count(op); k++) {
             MlirValue result = tsr_op_result(op, k);
             tsr_autodiff_slot(ad, result)->active = tsr_value_is_float(result);
@@ -270,7 +271,8 @@ static void assign(tsr_builder *builder, MlirValue value, const char *target) {
 static MlirOperation step_op(autodiff *ad, tsr_builder *builder, const char *name, size_t operands,
                              const MlirValue *values, size_t results) {
     MlirType type = mlirValueGetType(values[0]);
-    tsr_attr attrs[] = {{"optimizer", tsr_op_attr(ad->minimize, "optimizer")},
+    MlirOperation param = tsr_value_owner(values[0]);
+    tsr_attr attrs[] = {{"optimizer", tsr_optimizer_for(ad->minimize, param)},
                         {"lr_schedule", tsr_op_attr(ad->minimize, "lr_schedule")}};
     return tsr_build(builder,
                      &(tsr_op_desc){.name = name,
@@ -363,6 +365,12 @@ static bool clip(autodiff *ad, tsr_builder *builder) {
     return true;
 }
 
+static bool has_frozen(const autodiff *ad) {
+    for (size_t i = 0; i < ad->op_count; i++)
+        if (tsr_op_is(ad->ops[i], TSR_GRAPH_PARAM) && tsr_op_has(ad->ops[i], "frozen")) return true;
+    return false;
+}
+
 static bool differentiate(autodiff *ad) {
     tsr_builder builder = tsr_builder_before(ad->minimize);
     MlirValue loss = tsr_op_operand(ad->minimize, 0);
@@ -371,7 +379,8 @@ static bool differentiate(autodiff *ad) {
     tsr_autodiff_mark(ad);
     if (!tsr_autodiff_slot(ad, loss)->active) {
         tsr_diag_error(mlirOperationGetLocation(ad->minimize), TSR_DIAG_NO_PARAMETER,
-                       "tessera.minimize: the loss depends on no parameter");
+                       "tessera.minimize: the loss depends on no parameter%s",
+                       has_frozen(ad) ? " that is not frozen" : "");
         return false;
     }
     tsr_autodiff_slot(ad, loss)->gradient =

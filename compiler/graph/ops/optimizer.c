@@ -6,6 +6,7 @@
 #include "compiler/shim/shim.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- attributes ------------------------------------------------------------------------------ */
@@ -74,6 +75,33 @@ static bool check_optimizer(const tsr_rule *rule) {
                              "optimizer is not #tessera.adamw, #tessera.sgd or #tessera.nesterov");
     return (is_adamw ? check_adamw(rule, &adamw) : check_sgd(rule, &sgd)) &&
            tsr_lr_schedule_check(rule);
+}
+
+/* A group of PyTorch's optimizers has its own lr and weight_decay; the other numbers stay. */
+MlirAttribute tsr_optimizer_for(MlirOperation minimize, MlirOperation param) {
+    static const char adamw[] = "#tessera.adamw<lr = %.17e, beta1 = %.17e, beta2 = %.17e, "
+                                "eps = %.17e, weight_decay = %.17e>";
+    static const char sgd[] = "#tessera.%s<lr = %.17e, momentum = %.17e, weight_decay = %.17e>";
+    MlirAttribute all = tsr_op_attr(minimize, "optimizer"),
+                  factor = tsr_op_attr(param, "lr_factor");
+    double f = mlirAttributeIsNull(factor) ? 1 : mlirFloatAttrGetValueDouble(factor);
+    double decays = tsr_op_has(param, "no_decay") ? 0 : 1;
+    char text[256];
+    tsr_adamw a;
+    tsr_sgd s;
+    if (f == 1 && decays == 1) return all;
+    if (tsr_graph_adamw(minimize, &a)) {
+        snprintf(text, sizeof text, adamw, a.lr * f, a.beta1, a.beta2, a.eps,
+                 a.weight_decay * decays);
+    } else {
+        bool read = read_sgd(minimize, &s);
+        TSR_ASSERT(read);
+        snprintf(text, sizeof text, sgd, s.nesterov ? "nesterov" : "sgd", s.lr * f, s.momentum,
+                 s.weight_decay * decays);
+    }
+    MlirAttribute own = mlirAttributeParseGet(mlirOperationGetContext(minimize), tsr_ref(text));
+    TSR_ASSERT(!mlirAttributeIsNull(own));
+    return own;
 }
 
 /* ---- rules ----------------------------------------------------------------------------------- */

@@ -60,6 +60,25 @@ static bool check_init(const tsr_rule *rule) {
     return true;
 }
 
+static bool check_group(const tsr_rule *rule) {
+    MlirAttribute factor = tsr_op_attr(rule->op, "lr_factor");
+    bool given = !mlirAttributeIsNull(factor), number = given && mlirAttributeIsAFloat(factor);
+    double value = number ? mlirFloatAttrGetValueDouble(factor) : 1;
+    if (given && !number)
+        return tsr_rule_fail(
+            rule, TSR_DIAG_RATE,
+            "lr_factor is no float; expected a number > 0, as in 'lr_factor = 0.1'");
+    if (!(value > 0) || !isfinite(value))
+        return tsr_rule_fail(rule, TSR_DIAG_RATE,
+                             "lr_factor is %g, needs lr_factor > 0; 'frozen' trains nothing",
+                             value);
+    if (tsr_op_has(rule->op, "frozen") && (given || tsr_op_has(rule->op, "no_decay")))
+        return tsr_rule_fail(rule, TSR_DIAG_RATE,
+                             "is frozen, and has %s, which is for trained parameters",
+                             given ? "lr_factor" : "no_decay");
+    return true;
+}
+
 bool tsr_check_param(tsr_rule *rule) {
     MlirAttribute data = tsr_op_attr(rule->op, "data");
     if (!mlirAttributeIsNull(data) && tsr_op_has(rule->op, "init"))
@@ -68,7 +87,7 @@ bool tsr_check_param(tsr_rule *rule) {
         !mlirTypeEqual(mlirAttributeGetType(data), mlirValueGetType(tsr_op_result(rule->op, 0))))
         return tsr_rule_fail(rule, TSR_DIAG_INIT_TYPE,
                              "the type of data differs from the result's");
-    return check_init(rule);
+    return check_group(rule) && check_init(rule);
 }
 
 bool tsr_check_opt_state(tsr_rule *rule) { return check_init(rule); }
@@ -80,6 +99,10 @@ bool tsr_graph_tensor_read(MlirOperation op, tsr_graph_tensor *out_tensor) {
     if (id != TSR_GRAPH_PARAM && id != TSR_GRAPH_OPT_STATE) return false;
     if (!tsr_value_type(tsr_op_result(op, 0), &tensor.type)) return false;
     tensor.name = tsr_op_string(op, "name");
+    tensor.frozen = tsr_op_has(op, "frozen");
+    tensor.no_decay = tsr_op_has(op, "no_decay");
+    MlirAttribute factor = tsr_op_attr(op, "lr_factor");
+    if (!mlirAttributeIsNull(factor)) tensor.lr_factor = mlirFloatAttrGetValueDouble(factor);
     if (id == TSR_GRAPH_OPT_STATE) {
         tensor.role = TSR_ROLE_STATE;
         tensor.of = tsr_op_string(op, "of");
