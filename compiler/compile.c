@@ -14,6 +14,7 @@
 #include "compiler/ir/mlir.h"
 #include "compiler/ir/target.h"
 #include "compiler/package.h"
+#include "compiler/process/guard.h"
 #include "compiler/resilience/resilience.h"
 #include "compiler/schedule/config.h"
 #include "compiler/schedule/schedule.h"
@@ -345,9 +346,11 @@ static TSR_RESULT check_seal(compilation *c, MlirModule module) {
 static TSR_RESULT read_text(compilation *c, MlirModule *out_module) {
     void *text = NULL;
     size_t size_bytes = 0;
-    if (c->options->dim_count)
-        FAIL(c->ctx, TSR_USAGE, "%s is no ONNX model: sizes of dims are written in its text",
-             c->base_name);
+    if (c->options->dim_count && c->options->from != TSR_STAGE_GRAPH)
+        FAIL(c->ctx, TSR_USAGE,
+             "dim '%s' has a size; expected none with a dump of stage %s, in which every dim has "
+             "its size",
+             c->options->dims[0].symbol, tsr_stage_get(c->options->from)->name);
     TRY(c->ctx, tsr_io_read_file(c->ctx, c->options->source_path, TSR_SOURCE_BYTES_MAX, &c->arena,
                                  &text, &size_bytes));
     c->source_digest = tsr_hash(text, size_bytes);
@@ -428,9 +431,25 @@ static TSR_RESULT refuse_later(compilation *c) {
     return TSR_SUCCESS;
 }
 
+/* Notes the sizes of open dims for pass tessera-bind-dims. The dims of an ONNX model were given
+ * their sizes when it was read. */
+static void note_sizes(compilation *c) {
+    size_t count = tsr_onnx_is_model(c->options->source_path) ? 0 : c->options->dim_count;
+    MlirNamedAttribute *sizes = TSR_NEW(&c->arena, MlirNamedAttribute, count + 1);
+    TSR_NEED(sizes);
+    for (size_t i = 0; i < count; i++)
+        sizes[i] =
+            mlirNamedAttributeGet(mlirIdentifierGet(c->mlir, tsr_ref(c->options->dims[i].symbol)),
+                                  tsr_attr_make_i64(c->mlir, (int64_t)c->options->dims[i].size));
+    if (count)
+        tsr_op_set(mlirModuleGetOperation(c->module), TSR_SIZES_NAME,
+                   mlirDictionaryAttrGet(c->mlir, (intptr_t)count, sizes));
+}
+
 static TSR_RESULT load_graph(compilation *c) {
     TRY(c->ctx, read_module(c, &c->module));
     TRY(c->ctx, refuse_later(c));
+    note_sizes(c);
     if (c->options->dump[TSR_STAGE_GRAPH])
         c->source = mlirModuleFromOperation(mlirOperationClone(mlirModuleGetOperation(c->module)));
     return tsr_mlir_run_pass(c->ctx, c->module, &c->diags, TSR_GRAPH_CHECK);

@@ -23,8 +23,10 @@ typedef struct folding {
 
 static MlirValue operand(const folding *f, size_t index) { return tsr_op_operand(f->op, index); }
 
+/* Types with a dynamic dim may be those of different shapes. */
 static bool same_type(const folding *f, size_t index) {
-    return mlirTypeEqual(mlirValueGetType(operand(f, index)),
+    return tsr_type_is_inferred(&f->result) &&
+           mlirTypeEqual(mlirValueGetType(operand(f, index)),
                          mlirValueGetType(tsr_op_result(f->op, 0)));
 }
 

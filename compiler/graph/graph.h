@@ -48,8 +48,7 @@ bool tsr_graph_is_lowered_func(MlirOperation op);
 #define TSR_GRAPH_CHECK                                                                            \
     "tsched-verify,tsched-apply,tessera-handlers,tessera-specialize-calls,tessera-verify"
 #define TSR_GRAPH_PIPELINE                                                                         \
-    TSR_GRAPH_CHECK                                                                                \
-    ",tessera-name-calls,inline,"                                                                  \
+    "tessera-bind-dims," TSR_GRAPH_CHECK ",tessera-name-calls,inline,"                             \
     "tessera-streams,tessera-keep-entries,tessera-mark-infinite,"                                  \
     "tessera-inline-regions,tessera-infer-shapes,tessera-prove-rows,tessera-count-samples,"        \
     "tessera-"                                                                                     \

@@ -14,6 +14,7 @@ include "mlir/IR/BuiltinAttributeInterfaces.td"
 include "mlir/IR/BuiltinAttributes.td"
 include "mlir/IR/BuiltinTypes.td"
 include "mlir/IR/EnumAttr.td"
+include "mlir/IR/TensorEncoding.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
 def Tessera_Dialect : Dialect {
@@ -112,6 +113,24 @@ def Tessera_SgdAttrs : AnyAttrOf<[Tessera_SgdAttr, Tessera_NesterovAttr],
     "#tessera.sgd or #tessera.nesterov">;
 def Tessera_OptimizerAttr : AnyAttrOf<[Tessera_AdamWAttr, Tessera_SgdAttr, Tessera_NesterovAttr],
     "#tessera.adamw, #tessera.sgd or #tessera.nesterov">;
+
+def Tessera_DimsAttr : Tessera_Attr<"Dims", "dims",
+    [DeclareAttrInterfaceMethods<VerifiableTensorEncoding>]> {
+  let summary = "the encoding of a tensor with open dims: an expression for each `?` of the shape";
+  let description = [{
+    `tensor<?x?x64xf32, #tessera.dims<N, "S + 1">>` has the dims N, S + 1 and 64. The expressions are made of
+    symbols, integers, `+ - *`, `floor(a/b)`, `min(a, b)` and `max(a, b)`, and are kept in a canonical form, so
+    that types are equal if their dims are equal polynomials. One that is not a single symbol is quoted; "?" is a
+    dim that is not inferred yet. A symbol is the same size in the whole module; pass tessera-bind-dims replaces
+    it by a number.
+  }];
+  let parameters = (ins ArrayRefParameter<"::mlir::StringAttr">:$dims);
+  let hasCustomAssemblyFormat = 1;
+}
+
+// Sizes and positions: integers, and expressions over the symbols of open dims.
+def Tessera_DimAttr : AnyAttrOf<[I64Attr, StrAttr], "64-bit integer or expression">;
+def Tessera_DimArrayAttr : TypedArrayAttrBase<Tessera_DimAttr, "array of integers and expressions">;
 
 def Tessera_Predicate : I32EnumAttr<"Predicate", "comparison", [
     I32EnumAttrCase<"eq", 0>, I32EnumAttrCase<"ne", 1>, I32EnumAttrCase<"lt", 2>,

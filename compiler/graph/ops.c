@@ -3,6 +3,7 @@
  * The table of ops, and helpers shared by all shape rules.
  */
 #include "compiler/graph/rules.h"
+#include "compiler/process/guard.h"
 #include "compiler/shim/shim.h"
 #include "runtime/base/suggest.h"
 
@@ -96,6 +97,13 @@ bool tsr_rule_shape(const tsr_rule *rule, size_t operand, const char *what, cons
                               tsr_type_text(is, is_text), tsr_type_text(&wanted, must_text));
 }
 
+bool tsr_rule_fail_open(const tsr_rule *rule, const char *what, uint32_t dim, uint64_t size,
+                        const char *why) {
+    char text[TSR_DIM_TEXT_MAX];
+    return tsr_rule_fail(rule, TSR_DIAG_DIM_OPEN, "%s dim %" PRIu32 " is %s; %s", what, dim,
+                         tsr_dim_text(size, text), why);
+}
+
 /* ---- attributes ------------------------------------------------------------------------------ */
 
 bool tsr_rule_axis(const tsr_rule *rule, uint32_t limit, int64_t *out_axis) {
@@ -146,6 +154,33 @@ bool tsr_rule_i64s(const tsr_rule *rule, const char *name, uint32_t count, int64
     return true;
 }
 
+bool tsr_rule_dims(const tsr_rule *rule, const char *name, uint32_t count, uint64_t *out_dims) {
+    MlirAttribute list = tsr_op_attr(rule->op, name);
+    bool is_list = !mlirAttributeIsNull(list) && mlirAttributeIsAArray(list);
+    int64_t known[TSR_RANK_MAX];
+    if (!is_list || mlirArrayAttrGetNumElements(list) != (intptr_t)count) {
+        if (!tsr_rule_i64s(rule, name, count, 0, -1, known)) return false;
+        for (uint32_t i = 0; i < count; i++) out_dims[i] = (uint64_t)known[i];
+        return true;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        MlirAttribute entry = mlirArrayAttrGetElement(list, (intptr_t)i);
+        if (tsr_dim_read(entry, &out_dims[i]) &&
+            (tsr_dim_is_open(out_dims[i]) || out_dims[i] <= INT64_MAX / 4))
+            continue;
+        if (tsr_attr_i64(entry, &known[0]))
+            return tsr_rule_fail(rule, TSR_DIAG_INTEGER_LOW,
+                                 "%s entry %" PRIu32 " is %" PRId64 ", needs at %s %" PRId64, name,
+                                 i, known[0], known[0] < 0 ? "least" : "most",
+                                 known[0] < 0 ? 0 : INT64_MAX / 4);
+        const char *text = tsr_attr_string(entry);
+        return tsr_rule_fail(rule, TSR_DIAG_DIM_EXPRESSION,
+                             "%s entry %" PRIu32 " is '%.100s', which is no expression", name, i,
+                             text ? text : "");
+    }
+    return true;
+}
+
 bool tsr_rule_f64(const tsr_rule *rule, const char *name, double otherwise, double *out_value) {
     double value = otherwise;
     if (tsr_op_has(rule->op, name) && !tsr_op_f64(rule->op, name, &value))
@@ -160,12 +195,12 @@ bool tsr_rule_f64(const tsr_rule *rule, const char *name, double otherwise, doub
 bool tsr_rule_same_dim(const tsr_rule *rule, size_t x, const char *x_name, uint32_t a, size_t y,
                        const char *y_name, uint32_t b, const char *what) {
     uint64_t x_dim = rule->operands[x].shape.dims[a], y_dim = rule->operands[y].shape.dims[b];
+    char x_text[TSR_DIM_TEXT_MAX], y_text[TSR_DIM_TEXT_MAX];
     if (tsr_dim_fits(x_dim, y_dim)) return true;
-    return tsr_rule_fail_dims(rule, TSR_DIAG_DIMENSION, 2,
-                              (const tsr_rule_dim[]){{x_name, x, a}, {y_name, y, b}},
-                              "%s differ: %s dim %" PRIu32 " is %" PRIu64 ", %s dim %" PRIu32
-                              " is %" PRIu64 "; they must be equal",
-                              what, x_name, a, x_dim, y_name, b, y_dim);
+    return tsr_rule_fail_dims(
+        rule, TSR_DIAG_DIMENSION, 2, (const tsr_rule_dim[]){{x_name, x, a}, {y_name, y, b}},
+        "%s differ: %s dim %" PRIu32 " is %s, %s dim %" PRIu32 " is %s; they must be equal", what,
+        x_name, a, tsr_dim_text(x_dim, x_text), y_name, b, tsr_dim_text(y_dim, y_text));
 }
 
 bool tsr_shape_broadcast(const tsr_shape *from, tsr_shape *shape, uint32_t *out_from_dim,
@@ -211,14 +246,16 @@ bool tsr_rule_broadcast(const tsr_rule *rule, size_t first, size_t last, const c
         for (size_t k = first; k < i; k++)
             if (has_dim(&rule->operands[k].shape, &so_far.shape, b)) wide = k;
         const tsr_shape *given = &rule->operands[wide].shape;
+        char wide_dim[TSR_DIM_TEXT_MAX], dim[TSR_DIM_TEXT_MAX];
         return tsr_rule_fail_dims(
             rule, TSR_DIAG_BROADCAST, 2,
             (const tsr_rule_dim[]){{names[wide - first], wide, b + given->rank - so_far.shape.rank},
                                    {names[i - first], i, a}},
-            "shapes do not broadcast: %s dim %" PRIu32 " is %" PRIu64 " (%s), %s dim %" PRIu32
-            " is %" PRIu64 " (%s); they must be equal, or one of them 1",
-            i == first + 1 ? names[0] : "the earlier operands'", b, so_far.shape.dims[b],
-            tsr_type_text(&so_far, one), names[i - first], a, rule->operands[i].shape.dims[a],
+            "shapes do not broadcast: %s dim %" PRIu32 " is %s (%s), %s dim %" PRIu32
+            " is %s (%s); they must be equal, or one of them 1",
+            i == first + 1 ? names[0] : "the earlier operands'", b,
+            tsr_dim_text(so_far.shape.dims[b], wide_dim), tsr_type_text(&so_far, one),
+            names[i - first], a, tsr_dim_text(rule->operands[i].shape.dims[a], dim),
             tsr_type_text(&rule->operands[i], other));
     }
     *out_shape = shape;
@@ -234,7 +271,7 @@ static bool check_limits(const tsr_rule *rule, const char *what, size_t index,
     tsr_shape known = type->shape;
     char text[TSR_TYPE_TEXT_MAX];
     for (uint32_t i = 0; i < known.rank; i++)
-        if (known.dims[i] == TSR_DIM_DYNAMIC || known.dims[i] == 0) known.dims[i] = 1;
+        if (!tsr_dim_is_known(known.dims[i]) || known.dims[i] == 0) known.dims[i] = 1;
     if (tsr_shape_size(&known, type->dtype, &size_bytes)) return true;
     return tsr_rule_fail(rule, TSR_DIAG_SIZE, "%s %zu has more than 2^63 bytes: %s", what, index,
                          tsr_type_text(type, text));
@@ -286,32 +323,43 @@ bool tsr_graph_infer(MlirOperation op, size_t count, MlirType *out_types) {
     return true;
 }
 
+static void append(MlirStringRef text, void *user) {
+    tsr_buffer_append(user, text.data, text.length);
+}
+
 /* Offers a fix-it: the correct type instead of the written one. */
 static bool refuse_result(const tsr_rule *rule, const tsr_type *is, const tsr_type *must) {
-    char is_text[TSR_TYPE_TEXT_MAX], must_text[TSR_TYPE_TEXT_MAX];
     tsr_type whole = *must;
     bool same_rank = is->shape.rank == must->shape.rank;
+    MlirContext context = mlirOperationGetContext(rule->op);
+    tsr_buffer is_text = {0}, must_text = {0};
     for (uint32_t i = 0; same_rank && i < must->shape.rank; i++)
         if (whole.shape.dims[i] == TSR_DIM_DYNAMIC) whole.shape.dims[i] = is->shape.dims[i];
-    tsr_type_text(is, is_text);
-    tsr_type_text(&whole, must_text);
-    if (is->dtype != must->dtype)
-        return tsr_rule_fail(rule, TSR_DIAG_RESULT_DTYPE,
-                             "element type of the result is %s in 'tensor<%s>', must be %s; did "
-                             "you mean 'tensor<%s>'?",
-                             tsr_dtype_name(is->dtype), is_text, tsr_dtype_name(must->dtype),
-                             must_text);
-    if (!same_rank)
-        return tsr_rule_fail(rule, TSR_DIAG_RESULT_RANK,
-                             "result has %" PRIu32 " dims in 'tensor<%s>', must have %" PRIu32
-                             "; did you mean 'tensor<%s>'?",
-                             is->shape.rank, is_text, must->shape.rank, must_text);
-    uint32_t i = 0;
-    while (tsr_dim_fits(is->shape.dims[i], must->shape.dims[i])) i++;
-    return tsr_rule_fail(rule, TSR_DIAG_RESULT,
-                         "result dim %" PRIu32 " is %" PRIu64 " in 'tensor<%s>', must be %" PRIu64
-                         "; did you mean 'tensor<%s>'?",
-                         i, is->shape.dims[i], is_text, must->shape.dims[i], must_text);
+    mlirTypePrint(tsr_type_make(context, is), append, &is_text);
+    mlirTypePrint(tsr_type_make(context, &whole), append, &must_text);
+    TSR_NEED(is_text.bytes && must_text.bytes);
+    if (is->dtype != must->dtype) {
+        tsr_rule_fail(rule, TSR_DIAG_RESULT_DTYPE,
+                      "element type of the result is %s in '%s', must be %s; did you mean '%s'?",
+                      tsr_dtype_name(is->dtype), is_text.bytes, tsr_dtype_name(must->dtype),
+                      must_text.bytes);
+    } else if (!same_rank) {
+        tsr_rule_fail(rule, TSR_DIAG_RESULT_RANK,
+                      "result has %" PRIu32 " dims in '%s', must have %" PRIu32
+                      "; did you mean '%s'?",
+                      is->shape.rank, is_text.bytes, must->shape.rank, must_text.bytes);
+    } else {
+        char is_dim[TSR_DIM_TEXT_MAX], must_dim[TSR_DIM_TEXT_MAX];
+        uint32_t i = 0;
+        while (tsr_dim_fits(is->shape.dims[i], must->shape.dims[i])) i++;
+        tsr_rule_fail(rule, TSR_DIAG_RESULT,
+                      "result dim %" PRIu32 " is %s in '%s', must be %s; did you mean '%s'?", i,
+                      tsr_dim_text(is->shape.dims[i], is_dim), is_text.bytes,
+                      tsr_dim_text(must->shape.dims[i], must_dim), must_text.bytes);
+    }
+    tsr_buffer_finish(&is_text);
+    tsr_buffer_finish(&must_text);
+    return false;
 }
 
 static bool check_result(const tsr_rule *rule, size_t index) {

@@ -35,7 +35,8 @@ typedef struct tsr_rule {
 } tsr_rule;
 
 /* Checks operands and attributes and sets the required result types. Emits an error and returns
- * false if they break the op's rule. Dims may be dynamic: unknown dims are not refused. */
+ * false if they break the op's rule. Dims may be dynamic: unknown dims are not refused. Dims may be
+ * open: a rule refuses those for which it is broken at all sizes, and those whose size it needs. */
 typedef bool (*tsr_check_fn)(tsr_rule *rule);
 
 /* Emits "tessera.matmul: …" at the op; returns false. */
@@ -52,6 +53,10 @@ enum { TSR_RULE_DIMS_MAX = 4 };
 bool tsr_rule_fail_dims(const tsr_rule *rule, tsr_diag_number number, size_t count,
                         const tsr_rule_dim *dims, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
+/* Fails because the rule needs the size of an open dim: "tessera.conv2d: filter dim 0 is K; why".
+ */
+bool tsr_rule_fail_open(const tsr_rule *rule, const char *what, uint32_t dim, uint64_t size,
+                        const char *why);
 /* Fails unless the operand, called `what` in the message, has this rank. */
 bool tsr_rule_rank(const tsr_rule *rule, size_t operand, const char *what, uint32_t rank);
 /* Fails if operand 0 has an integer type that cannot represent the value of an attribute; floats
@@ -82,6 +87,8 @@ bool tsr_rule_axes(const tsr_rule *rule, int64_t out_axes[static TSR_RANK_MAX], 
  * `otherwise`, unless that is below `low`. */
 bool tsr_rule_i64s(const tsr_rule *rule, const char *name, uint32_t count, int64_t low,
                    int64_t otherwise, int64_t *out_values);
+/* Reads an array of `count` sizes or positions: integers that are at least 0, and expressions. */
+bool tsr_rule_dims(const tsr_rule *rule, const char *name, uint32_t count, uint64_t *out_dims);
 /* Reads a finite number; `otherwise` if absent. */
 bool tsr_rule_f64(const tsr_rule *rule, const char *name, double otherwise, double *out_value);
 /* Checks the bounds of a uniform distribution in this dtype; `what` precedes the message. */

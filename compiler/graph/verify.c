@@ -365,10 +365,11 @@ static bool check_rows(const tsr_graph_entry *entry) {
             return false;
         }
         if (first && !tsr_dim_fits(first->type.shape.dims[0], port->type.shape.dims[0])) {
+            char one[TSR_DIM_TEXT_MAX], other[TSR_DIM_TEXT_MAX];
             tsr_diag_error(where(entry->func), TSR_DIAG_ROWS,
-                           "entry '@%s': '%s' has %" PRIu64 " rows, '%s' has %" PRIu64, entry->name,
-                           first->name, first->type.shape.dims[0], port->name,
-                           port->type.shape.dims[0]);
+                           "entry '@%s': '%s' has %s rows, '%s' has %s", entry->name, first->name,
+                           tsr_dim_text(first->type.shape.dims[0], one), port->name,
+                           tsr_dim_text(port->type.shape.dims[0], other));
             return false;
         }
         if (!first) first = port;
@@ -376,11 +377,13 @@ static bool check_rows(const tsr_graph_entry *entry) {
     return true;
 }
 
-/* Rejects memrefs, vectors and tensors with an encoding, which specifies another layout. */
+/* Rejects memrefs, vectors and tensors with an encoding that is not #tessera.dims: it specifies
+ * another layout. */
 static bool is_plain_tensor(MlirType type) {
     tsr_type ignored;
-    return mlirTypeIsARankedTensor(type) &&
-           mlirAttributeIsNull(mlirRankedTensorTypeGetEncoding(type)) &&
+    if (!mlirTypeIsARankedTensor(type)) return false;
+    MlirAttribute encoding = mlirRankedTensorTypeGetEncoding(type);
+    return (mlirAttributeIsNull(encoding) || tsr_shim_dims_count(encoding)) &&
            tsr_type_read(type, &ignored);
 }
 
@@ -411,6 +414,101 @@ static bool check_port_attrs(MlirOperation func) {
     return true;
 }
 
+/* ---- symbols of open dims -------------------------------------------------------------------- */
+
+typedef struct symbols {
+    const tsr_graph_entry *entry;
+    MlirAttribute declared; /* an array of strings */
+    MlirOperation op;       /* that has the dim */
+    bool done;
+} symbols;
+
+static const char *declared_symbol(const symbols *s, intptr_t index) {
+    return tsr_attr_string(mlirArrayAttrGetElement(s->declared, index));
+}
+
+static intptr_t declared_count(const symbols *s) {
+    return mlirAttributeIsNull(s->declared) ? 0 : mlirArrayAttrGetNumElements(s->declared);
+}
+
+static void check_declared(void *user, const char *name) {
+    symbols *s = user;
+    char hint[TSR_DIM_SYMBOL_MAX + 32] = "";
+    tsr_suggestion meant = {.wrong = name};
+    for (intptr_t i = 0; i < declared_count(s); i++) {
+        if (strcmp(declared_symbol(s, i), name) == 0) return;
+        tsr_suggest(&meant, declared_symbol(s, i));
+    }
+    if (!s->done) return;
+    if (meant.best) snprintf(hint, sizeof hint, "; did you mean '%s'?", meant.best);
+    tsr_diag_error(where(s->op), TSR_DIAG_DIM_SYMBOL,
+                   "%s: '%s' is the symbol of a dim; " TSR_DIMS_NAME
+                   " of entry '@%s' does not list "
+                   "it%s",
+                   tsr_op_name(s->op), name, s->entry->name, hint);
+    s->done = false;
+}
+
+static void check_dims(symbols *s, MlirOperation op, MlirValue value) {
+    tsr_type type;
+    if (!tsr_value_type(value, &type)) return;
+    s->op = op;
+    for (uint32_t i = 0; i < type.shape.rank; i++)
+        tsr_dim_symbols(type.shape.dims[i], check_declared, s);
+}
+
+static MlirWalkResult check_op_symbols(MlirOperation op, void *user) {
+    for (size_t i = 0; i < tsr_op_result_count(op); i++) check_dims(user, op, tsr_op_result(op, i));
+    return MlirWalkResultAdvance;
+}
+
+static bool is_dim_of_input(const tsr_graph_entry *entry, const char *name) {
+    for (size_t i = 0; i < entry->input_count; i++)
+        for (uint32_t k = 0; k < entry->inputs[i].type.shape.rank; k++) {
+            const char *symbol = tsr_dim_symbol(entry->inputs[i].type.shape.dims[k]);
+            if (symbol && strcmp(symbol, name) == 0) return true;
+        }
+    return false;
+}
+
+static bool symbol_error(const tsr_graph_entry *entry, const char *format, const char *name) {
+    char text[256];
+    snprintf(text, sizeof text, format, name ? name : "");
+    tsr_diag_error(where(entry->func), TSR_DIAG_DIM_SYMBOL, "entry '@%s': %s", entry->name, text);
+    return false;
+}
+
+static bool check_declarations_of(symbols *s) {
+    for (intptr_t i = 0; i < declared_count(s); i++) {
+        const char *name = declared_symbol(s, i);
+        if (!name || !tsr_dim_is_symbol(name, strlen(name)))
+            return symbol_error(s->entry,
+                                TSR_DIMS_NAME " lists '%.64s'; a symbol has letters, digits, '_' "
+                                              "and '.', and is not floor, min or max",
+                                name);
+        for (intptr_t k = 0; k < i; k++)
+            if (strcmp(declared_symbol(s, k), name) == 0)
+                return symbol_error(s->entry, TSR_DIMS_NAME " lists '%.64s' twice", name);
+        if (!is_dim_of_input(s->entry, name))
+            return symbol_error(s->entry,
+                                "no argument has the dim '%.64s', which would say its size", name);
+    }
+    return true;
+}
+
+/* Every symbol in the entry is declared, and is the dim of an argument. */
+static bool check_symbols(const tsr_graph_entry *entry) {
+    symbols s = {.entry = entry, .declared = tsr_op_attr(entry->func, TSR_DIMS_NAME), .done = true};
+    MlirBlock body = tsr_op_body(entry->func);
+    if (!mlirAttributeIsNull(s.declared) && !mlirAttributeIsAArray(s.declared))
+        return symbol_error(entry, TSR_DIMS_NAME " is no list of symbols, such as [\"N\"]%s", NULL);
+    if (!check_declarations_of(&s)) return false;
+    for (intptr_t i = 0; i < mlirBlockGetNumArguments(body); i++)
+        check_dims(&s, entry->func, mlirBlockGetArgument(body, i));
+    mlirOperationWalk(entry->func, check_op_symbols, &s, MlirWalkPreOrder);
+    return s.done;
+}
+
 static bool check_entry(MlirOperation func, tsr_arena *arena) {
     tsr_graph_entry entry;
     tsr_entry_kind kind;
@@ -438,7 +536,8 @@ static bool check_entry(MlirOperation func, tsr_arena *arena) {
     if (!check_port_attrs(func)) return false;
     TSR_NEED(tsr_graph_entry_read(func, arena, &entry));
     return check_ports(func, "argument", entry.inputs, entry.input_count) &&
-           check_ports(func, "result", entry.outputs, entry.output_count) && check_rows(&entry);
+           check_ports(func, "result", entry.outputs, entry.output_count) && check_rows(&entry) &&
+           check_symbols(&entry);
 }
 
 /* ---- attributes ------------------------------------------------------------------------------ */
@@ -447,19 +546,12 @@ enum { SHOWN_MAX = 100 };
 
 /* Indexed by the kind of op: attributes that a program may have, NULL, attributes that passes add,
  * NULL. */
-static const char *const of_module[] = {"tessera.mesh",
-                                        TSR_WEIGHTS_NAME,
-                                        TSR_WEIGHTS_DIGEST_NAME,
-                                        NULL,
-                                        TSR_NUMERICS_NAME,
-                                        TSR_WORKSPACE_MAX_NAME,
-                                        TSR_TARGET_NAME,
-                                        TSR_SR_VIRTUAL_RANKS,
-                                        TSR_OPERATIONS_NAME,
-                                        TSR_HYPERPARAMETERS_NAME,
-                                        NULL};
-static const char *const of_func[] = {"tessera.entry", "tessera.rows_independent", NULL,
-                                      TSR_BODY_NAME, NULL};
+static const char *const of_module[] = {
+    "tessera.mesh",      TSR_WEIGHTS_NAME,         TSR_WEIGHTS_DIGEST_NAME, NULL,
+    TSR_NUMERICS_NAME,   TSR_WORKSPACE_MAX_NAME,   TSR_TARGET_NAME,         TSR_SR_VIRTUAL_RANKS,
+    TSR_OPERATIONS_NAME, TSR_HYPERPARAMETERS_NAME, TSR_SIZES_NAME,          NULL};
+static const char *const of_func[] = {
+    "tessera.entry", "tessera.rows_independent", TSR_DIMS_NAME, NULL, TSR_BODY_NAME, NULL};
 static const char *const of_argument[] = {"tessera.data", "tessera.name", NULL, NULL};
 static const char *const of_result[] = {"tessera.name", TSR_INFINITE_NAME, NULL, TSR_WATCHED_NAME,
                                         NULL};

@@ -13,6 +13,11 @@
 #define TSR_WEIGHTS_NAME "tessera.weights"
 #define TSR_WEIGHTS_DIGEST_NAME "tessera.weights_digest"
 
+/* Attribute of an entry: the symbols of its open dims, ["N", "S"]. */
+#define TSR_DIMS_NAME "tessera.dims"
+/* Module attribute: the sizes of symbols, {N = 64}, for pass tessera-bind-dims. */
+#define TSR_SIZES_NAME "tessera.dim_sizes"
+
 /* Constants that kernels read whole stay in the entry, become tensors of the bundle, and carry
  * their name in this attribute. The name depends only on type and value, so equal constants are
  * one tensor. */

@@ -267,16 +267,28 @@ static tsr_dtype read_element(MlirType type) {
                          : TSR_DTYPE_NONE;
 }
 
+/* Gives the dynamic dims their expressions. */
+static void read_open_dims(MlirAttribute encoding, tsr_shape *shape) {
+    size_t at = 0, count = tsr_shim_dims_count(encoding);
+    for (uint32_t i = 0; i < shape->rank && at < count; i++)
+        if (shape->dims[i] == TSR_DIM_DYNAMIC) {
+            uint64_t dim;
+            if (tsr_dim_read(tsr_shim_dims_get(encoding, at++), &dim)) shape->dims[i] = dim;
+        }
+}
+
 bool tsr_type_read(MlirType type, tsr_type *out_type) {
     int64_t dims[TSR_RANK_MAX];
     size_t rank;
     MlirType element;
-    if (!tsr_shim_shape(type, TSR_RANK_MAX, &element, dims, &rank)) return false;
+    MlirAttribute encoding;
+    if (!tsr_shim_shape(type, TSR_RANK_MAX, &element, dims, &rank, &encoding)) return false;
     tsr_type read = {.dtype = read_element(element), .shape.rank = (uint32_t)rank};
     if (read.dtype == TSR_DTYPE_NONE) return false;
     for (size_t i = 0; i < rank; i++)
         read.shape.dims[i] =
             dims[i] == mlirShapedTypeGetDynamicSize() ? TSR_DIM_DYNAMIC : (uint64_t)dims[i];
+    if (!mlirAttributeIsNull(encoding)) read_open_dims(encoding, &read.shape);
     *out_type = read;
     return true;
 }
@@ -287,12 +299,14 @@ bool tsr_value_type(MlirValue value, tsr_type *out_type) {
 
 bool tsr_type_is_static(const tsr_type *type) {
     for (uint32_t i = 0; i < type->shape.rank; i++)
-        if (type->shape.dims[i] == TSR_DIM_DYNAMIC) return false;
+        if (!tsr_dim_is_known(type->shape.dims[i])) return false;
     return true;
 }
 
-bool tsr_dim_fits(uint64_t a, uint64_t b) {
-    return a == b || a == TSR_DIM_DYNAMIC || b == TSR_DIM_DYNAMIC;
+bool tsr_type_is_inferred(const tsr_type *type) {
+    for (uint32_t i = 0; i < type->shape.rank; i++)
+        if (type->shape.dims[i] == TSR_DIM_DYNAMIC) return false;
+    return true;
 }
 
 MlirType tsr_dtype_make(MlirContext context, tsr_dtype dtype) {
@@ -324,12 +338,22 @@ MlirType tsr_dtype_make(MlirContext context, tsr_dtype dtype) {
 
 MlirType tsr_type_make(MlirContext context, const tsr_type *type) {
     int64_t dims[TSR_RANK_MAX];
+    MlirAttribute open[TSR_RANK_MAX], encoding = mlirAttributeGetNull();
+    size_t count = 0;
+    bool any = false;
     TSR_ASSERT(type->shape.rank <= TSR_RANK_MAX);
-    for (uint32_t i = 0; i < type->shape.rank; i++)
-        dims[i] = type->shape.dims[i] == TSR_DIM_DYNAMIC ? mlirShapedTypeGetDynamicSize()
-                                                         : (int64_t)type->shape.dims[i];
+    for (uint32_t i = 0; i < type->shape.rank; i++) {
+        uint64_t dim = type->shape.dims[i];
+        bool is_known = tsr_dim_is_known(dim), is_open = tsr_dim_is_open(dim);
+        dims[i] = is_known ? (int64_t)dim : mlirShapedTypeGetDynamicSize();
+        any = any || is_open;
+        if (!is_known)
+            open[count++] =
+                is_open ? tsr_dim_attr(context, dim) : tsr_attr_make_string(context, "?");
+    }
+    if (any) encoding = tsr_shim_dims_make(context, count, open);
     return mlirRankedTensorTypeGet(type->shape.rank, dims, tsr_dtype_make(context, type->dtype),
-                                   mlirAttributeGetNull());
+                                   encoding);
 }
 
 MlirType tsr_buffer_make(MlirType element, uint32_t rank, const int64_t *dims, int64_t pitch) {
@@ -389,13 +413,17 @@ tsr_shape tsr_shape_remove(const tsr_shape *shape, size_t count, const int64_t *
 tsr_type tsr_type_scalar(tsr_dtype dtype) { return (tsr_type){.dtype = dtype}; }
 
 const char *tsr_type_text(const tsr_type *type, char out_text[static TSR_TYPE_TEXT_MAX]) {
+    enum { KNOWN_MAX = 20 }; /* characters of a known dim and its "x" */
     size_t used = 0;
     for (uint32_t i = 0; i < type->shape.rank; i++) {
-        char *at = out_text + used;
+        char dim[TSR_DIM_TEXT_MAX];
+        uint64_t size = type->shape.dims[i];
         size_t left = TSR_TYPE_TEXT_MAX - used;
-        used += (size_t)(type->shape.dims[i] == TSR_DIM_DYNAMIC
-                             ? snprintf(at, left, "?x")
-                             : snprintf(at, left, "%" PRIu64 "x", type->shape.dims[i]));
+        tsr_dim_text(size, dim);
+        bool fits = strlen(dim) + 3 + (type->shape.rank - i) * KNOWN_MAX < left;
+        bool is_sum = tsr_dim_is_open(size) && strchr(dim, ' ');
+        used += (size_t)snprintf(out_text + used, left, is_sum && fits ? "(%s)x" : "%sx",
+                                 fits || !tsr_dim_is_open(size) ? dim : "…");
     }
     snprintf(out_text + used, TSR_TYPE_TEXT_MAX - used, "%s", tsr_dtype_name(type->dtype));
     return out_text;

@@ -11,6 +11,7 @@
 #define TSR_COMPILER_IR_MLIR_H
 
 #include "compiler/diag/diag.h"
+#include "compiler/ir/dims.h"
 #include "compiler/ir/op.h"
 #include "runtime/base/buffer.h"
 #include "runtime/base/tensor.h"
@@ -54,9 +55,7 @@ const char *tsr_op_symbol(MlirOperation op);
 
 /* ---- types ----------------------------------------------------------------------------------- */
 
-#define TSR_DIM_DYNAMIC UINT64_MAX
-
-/* A tensor, memref or vector type of one of our element types. Dynamic dims are TSR_DIM_DYNAMIC. */
+/* A tensor, memref or vector type of one of our element types; its dims: dims.h. */
 typedef struct tsr_type {
     tsr_dtype dtype;
     tsr_shape shape;
@@ -65,11 +64,13 @@ typedef struct tsr_type {
 /* False if the type is unranked, not shaped, of another element type, or of rank > TSR_RANK_MAX. */
 bool tsr_type_read(MlirType type, tsr_type *out_type);
 bool tsr_value_type(MlirValue value, tsr_type *out_type);
+/* True if every dim is known. */
 bool tsr_type_is_static(const tsr_type *type);
-/* True if the dims are equal or one is dynamic. */
-bool tsr_dim_fits(uint64_t a, uint64_t b);
+/* True if every dim is known or open: none is dynamic. */
+bool tsr_type_is_inferred(const tsr_type *type);
 MlirType tsr_dtype_make(MlirContext context, tsr_dtype dtype);
-MlirType tsr_type_make(MlirContext context, const tsr_type *type); /* a ranked tensor */
+/* A ranked tensor; the encoding #tessera.dims has its open dims. */
+MlirType tsr_type_make(MlirContext context, const tsr_type *type);
 
 /* Buffers are memrefs with static dims that are dense except for a pitch: the number of elements
  * from one row (the last dim) to the next, the same for all rows. 0: dense. Returns a memref of
@@ -84,7 +85,7 @@ tsr_shape tsr_shape_with_pitch(const tsr_shape *shape, int64_t pitch);
 /* `shape` without the ascending axes: of the result of a reduction over them. */
 tsr_shape tsr_shape_remove(const tsr_shape *shape, size_t count, const int64_t *axes);
 tsr_type tsr_type_scalar(tsr_dtype dtype);
-/* "64x?xf32". Returns `out_text`. */
+/* "64x?xNx(N + 1)xf32"; an expression for which there is no room is "…". Returns `out_text`. */
 const char *tsr_type_text(const tsr_type *type, char out_text[static TSR_TYPE_TEXT_MAX]);
 
 /* ---- attributes of ops ----------------------------------------------------------------------- */

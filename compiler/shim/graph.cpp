@@ -79,6 +79,41 @@ void printInitial(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::Attrib
 #include "compiler/graph_types.cpp.inc"
 
 namespace tessera::graph {
+// `<` dim {`,` dim} `>`; a dim is a symbol, or a string.
+mlir::Attribute DimsAttr::parse(mlir::AsmParser &parser, mlir::Type) {
+    llvm::SmallVector<mlir::StringAttr> dims;
+    auto parseDim = [&]() -> mlir::ParseResult {
+        char canonical[TSR_SHIM_DIM_TEXT_MAX];
+        const char *error = nullptr;
+        std::string text;
+        llvm::SMLoc place = parser.getCurrentLocation();
+        if (parser.parseKeywordOrString(&text)) return mlir::failure();
+        if (text != "?" && !tsr_dim_canonicalize(text.data(), text.size(), canonical, &error))
+            return parser.emitError(place) << "'" << text << "' is no dim: " << error;
+        dims.push_back(mlir::StringAttr::get(parser.getContext(), text == "?" ? text : canonical));
+        return mlir::success();
+    };
+    if (parser.parseCommaSeparatedList(mlir::AsmParser::Delimiter::LessGreater, parseDim))
+        return {};
+    return get(parser.getContext(), dims);
+}
+
+void DimsAttr::print(mlir::AsmPrinter &printer) const {
+    printer << '<';
+    llvm::interleaveComma(getDims(), printer,
+                          [&](mlir::StringAttr dim) { printer.printKeywordOrString(dim); });
+    printer << '>';
+}
+
+mlir::LogicalResult
+DimsAttr::verifyEncoding(llvm::ArrayRef<int64_t> shape, mlir::Type,
+                         llvm::function_ref<mlir::InFlightDiagnostic()> emitError) const {
+    size_t open = llvm::count_if(shape, mlir::ShapedType::isDynamic);
+    if (open == getDims().size()) return mlir::success();
+    return emitError() << "the shape has " << open << " dims '?', #tessera.dims has "
+                       << getDims().size();
+}
+
 namespace {
 mlir::OpFoldResult fold(mlir::Operation *op, mlir::ArrayRef<mlir::Attribute> operands) {
     llvm::SmallVector<MlirAttribute> constants;
@@ -259,6 +294,23 @@ const char *tsr_shim_op_form(MlirStringRef name) {
 #include "compiler/graph/ops.def"
 #undef X
         .Default(nullptr);
+}
+
+size_t tsr_shim_dims_count(MlirAttribute attr) {
+    auto dims = llvm::dyn_cast<tessera::graph::DimsAttr>(unwrap(attr));
+    return dims ? dims.getDims().size() : 0;
+}
+
+MlirAttribute tsr_shim_dims_get(MlirAttribute attr, size_t index) {
+    return wrap(llvm::cast<mlir::Attribute>(
+        llvm::cast<tessera::graph::DimsAttr>(unwrap(attr)).getDims()[index]));
+}
+
+MlirAttribute tsr_shim_dims_make(MlirContext context, size_t count, const MlirAttribute *dims) {
+    llvm::SmallVector<mlir::StringAttr> list;
+    for (size_t i = 0; i < count; i++)
+        list.push_back(llvm::cast<mlir::StringAttr>(unwrap(dims[i])));
+    return wrap(tessera::graph::DimsAttr::get(unwrap(context), list));
 }
 
 bool tsr_shim_is_opt_state(MlirType type) {

@@ -8,6 +8,7 @@
 #include "compiler/shim/glue.hpp"
 
 #include <mlir/IR/PatternMatch.h>
+#include <mlir/IR/TensorEncoding.h>
 
 namespace tessera {
 mlir::FailureOr<mlir::FloatAttr> parseF64(mlir::AsmParser &parser);

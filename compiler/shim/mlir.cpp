@@ -56,11 +56,13 @@ void tsr_shim_emit_error(MlirLocation location, MlirStringRef text, size_t note_
 }
 
 bool tsr_shim_shape(MlirType type, size_t limit, MlirType *out_element, int64_t *out_dims,
-                    size_t *out_rank) {
+                    size_t *out_rank, MlirAttribute *out_encoding) {
     llvm::ArrayRef<int64_t> dims;
+    *out_encoding = {nullptr};
     if (auto tensor = llvm::dyn_cast_if_present<mlir::RankedTensorType>(unwrap(type))) {
         dims = tensor.getShape(); /* the most frequent type: needs no interface lookup */
         *out_element = wrap(tensor.getElementType());
+        *out_encoding = wrap(tensor.getEncoding());
     } else {
         auto shaped = llvm::dyn_cast_if_present<mlir::ShapedType>(unwrap(type));
         if (!shaped || !shaped.hasRank()) return false;

@@ -35,10 +35,10 @@ void tsr_shim_quiet_diagnostics(MlirContext context);
 /* Emits an error with notes at `location`. */
 void tsr_shim_emit_error(MlirLocation location, MlirStringRef text, size_t note_count,
                          const MlirLocation *note_locations, const MlirStringRef *notes);
-/* The element type and dims of a shaped type (INT64_MIN if dynamic). False if the type is not
- * shaped, unranked, or has more than `limit` dims. */
+/* The element type and dims of a shaped type (INT64_MIN if dynamic), and the encoding of a tensor
+ * (null: none). False if the type is not shaped, unranked, or has more than `limit` dims. */
 bool tsr_shim_shape(MlirType type, size_t limit, MlirType *out_element, int64_t *out_dims,
-                    size_t *out_rank);
+                    size_t *out_rank, MlirAttribute *out_encoding);
 /* The identity of a registered op, which mlirOperationGetTypeID returns for it in every context;
  * NULL if no op of this name is registered. */
 const void *tsr_shim_op_type(MlirContext context, MlirStringRef name);
@@ -84,6 +84,12 @@ enum { TSR_SHIM_PARAMETERS_MAX = 8 };
 size_t tsr_shim_graph_attr(MlirAttribute attr, const char **out_mnemonic,
                            double out_parameters[TSR_SHIM_PARAMETERS_MAX]);
 
+/* The strings of #tessera.dims: one expression for each dynamic dim, "?" for one that is not known.
+ * The count is 0 for any other attribute. */
+size_t tsr_shim_dims_count(MlirAttribute attr);
+MlirAttribute tsr_shim_dims_get(MlirAttribute attr, size_t index);
+MlirAttribute tsr_shim_dims_make(MlirContext context, size_t count, const MlirAttribute *dims);
+
 /* Is this !tessera.opt.state? */
 bool tsr_shim_is_opt_state(MlirType type);
 /* The string of #tessera.opt.shard (its axis), opt.partition or opt.offload; `out_mesh` is set if a
@@ -91,6 +97,11 @@ bool tsr_shim_is_opt_state(MlirType type);
 bool tsr_shim_opt_attr(MlirAttribute attr, const char **out_mnemonic, MlirAttribute *out_text,
                        MlirAttribute *out_mesh);
 
+/* Called from the glue, defined in compiler/ir/dims.c: writes the canonical text of the expression;
+ * false, with a static text, if it is none. */
+enum { TSR_SHIM_DIM_TEXT_MAX = 128 };
+bool tsr_dim_canonicalize(const char *text, size_t size_bytes, char out_text[TSR_SHIM_DIM_TEXT_MAX],
+                          const char **out_error);
 /* Called from the glue, defined in compiler/graph/. */
 bool tsr_graph_verify_op(MlirOperation op);
 /* The `count` result types that follow from the operands and attributes; the op's own result types

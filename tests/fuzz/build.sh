@@ -17,7 +17,7 @@ cd "$root"
 exec 9>"$out/lock"
 flock 9 # the tests of one run share the built programs
 
-sources='bundle manifests runtime/base runtime/data compiler/frontend/onnx tests/fuzz tests/bundle tests/manifests'
+sources='bundle manifests runtime/base runtime/data compiler/frontend/onnx compiler/ir tests/fuzz tests/bundle tests/manifests'
 # shellcheck disable=SC2086 # a list
 if [ -e "$out/complete" ] && [ -z "$(find $sources -name '*.[ch]' -newer "$out/complete" | head -n 1)" ]; then
     exit 0
@@ -55,7 +55,7 @@ if [ "$mode" = faults ]; then
     sources=''
 else
     sources="$(find bundle manifests runtime/base runtime/data tests/fuzz/targets -name '*.c')
-        compiler/frontend/onnx/model.c compiler/frontend/onnx/tensor.c compiler/frontend/onnx/wire.c
+        compiler/ir/dim_expression.c compiler/frontend/onnx/model.c compiler/frontend/onnx/tensor.c compiler/frontend/onnx/wire.c
         tests/manifests/random_manifests.c tests/bundle/kit.c tests/bundle/ram_io.c tests/fuzz/common.c tests/fuzz/mutate_json.c"
 fi
 # shellcheck disable=SC2086 # a list

@@ -22,6 +22,7 @@ READERS = {
                "manifests/config.c": ["tsr_config_verify"],
                "runtime/base/io/identity_json.c": ["tsr_identity_read_json"]},
     "deployment": {"manifests/deployment/read.c": ["tsr_deployment_decode"]},
+    "dims": {"compiler/ir/dim_expression.c": ["tsr_dim_expression_parse", "tsr_dim_expression_range"]},
     "fatbin": {"manifests/fatbin.c": ["tsr_fatbin_decode", "tsr_fatbin_match"]},
     "json": {"runtime/base/io/json.c": ["tsr_json_parse", "tsr_json_get_array"]},
     "layout": {"bundle/parse.c": ["tsr_layout_parse_marker", "tsr_layout_parse_root",

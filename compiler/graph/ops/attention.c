@@ -50,7 +50,13 @@ static bool check_qkv(const tsr_rule *rule) {
         !tsr_rule_same_dim(rule, KEY, "key", 1, VALUE, "value", 1, "numbers of heads") ||
         !tsr_rule_same_dim(rule, KEY, "key", 2, VALUE, "value", 2, "numbers of keys"))
         return false;
-    if (q->dims[1] != TSR_DIM_DYNAMIC && k->dims[1] != TSR_DIM_DYNAMIC &&
+    for (size_t i = 0; i < 2; i++) {
+        uint64_t heads = rule->operands[i].shape.dims[1];
+        if (tsr_dim_is_open(heads) && !tsr_dim_fits(q->dims[1], k->dims[1]))
+            return tsr_rule_fail_open(rule, names[i], 1, heads,
+                                      "different numbers of heads must be known");
+    }
+    if (tsr_dim_is_known(q->dims[1]) && tsr_dim_is_known(k->dims[1]) &&
         (k->dims[1] == 0 ? q->dims[1] != 0 : q->dims[1] % k->dims[1] != 0))
         return tsr_rule_fail_dims(rule, TSR_DIAG_MULTIPLE, 2,
                                   (const tsr_rule_dim[]){{names[0], QUERY, 1}, {names[1], KEY, 1}},
@@ -64,7 +70,7 @@ static bool check_qkv(const tsr_rule *rule) {
 static bool check_samples(const tsr_rule *rule) {
     uint64_t queries = rule->operands[QUERY].shape.dims[2], numbers;
     uint64_t keys = rule->operands[KEY].shape.dims[2];
-    if (!tsr_op_has(rule->op, "dropout") || queries == TSR_DIM_DYNAMIC || keys == TSR_DIM_DYNAMIC ||
+    if (!tsr_op_has(rule->op, "dropout") || !tsr_dim_is_known(queries) || !tsr_dim_is_known(keys) ||
         tsr_samples_of_head(queries, keys, &numbers))
         return true;
     return tsr_rule_fail(rule, TSR_DIAG_SAMPLES,
@@ -84,9 +90,9 @@ static bool check_mask(const tsr_rule *rule) {
     logits.shape.dims[3] = rule->operands[KEY].shape.dims[2];
     tsr_shape wide = logits.shape;
     uint32_t from_dim, dim;
-    bool is_static = tsr_type_is_static(&logits) && tsr_type_is_static(mask);
+    bool is_inferred = tsr_type_is_inferred(&logits) && tsr_type_is_inferred(mask);
     if (tsr_shape_broadcast(&mask->shape, &wide, &from_dim, &dim) &&
-        (!is_static || tsr_shape_equal(&wide, &logits.shape)))
+        (!is_inferred || tsr_shape_equal(&wide, &logits.shape)))
         return true;
     return tsr_rule_fail(rule, TSR_DIAG_MASK, "the mask (%s) does not broadcast to %s",
                          tsr_type_text(mask, is), tsr_type_text(&logits, must));
@@ -503,7 +509,7 @@ bool tsr_check_rotary(tsr_rule *rule) {
     if (!tsr_rule_axis(rule, shape->rank - 1, &axis) || !tsr_rule_f64(rule, "base", 1e4, &base))
         return false;
     uint64_t size = shape->dims[shape->rank - 1];
-    if (size != TSR_DIM_DYNAMIC && size % 2)
+    if (tsr_dim_is_known(size) && size % 2)
         return tsr_rule_fail_dims(rule, TSR_DIAG_MULTIPLE, 1,
                                   &(tsr_rule_dim){"operand", 0, shape->rank - 1},
                                   "the last dim is %" PRIu64 ", needs to be even", size);

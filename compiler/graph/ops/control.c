@@ -133,6 +133,7 @@ static bool scan_length(const tsr_rule *rule, size_t carried, uint64_t *out_leng
     uint64_t length = TSR_DIM_DYNAMIC;
     size_t by = rule->operand_count; /* the sequence that says the length */
     int64_t given;
+    char slices[TSR_DIM_TEXT_MAX], other[TSR_DIM_TEXT_MAX];
     if (tsr_op_i64(rule->op, "length", &given)) {
         if (!is_count(given))
             return tsr_rule_fail(rule, TSR_DIAG_LOOP, "length is %" PRId64 ", needs 0 to %" PRIu64,
@@ -149,8 +150,9 @@ static bool scan_length(const tsr_rule *rule, size_t carried, uint64_t *out_leng
             return tsr_rule_fail_dims(
                 rule, TSR_DIAG_SEQUENCE, by < i ? 2 : 1,
                 (const tsr_rule_dim[]){{"the sequence's", i, 0}, {"the other's", by, 0}},
-                "sequence %zu has %" PRIu64 " slices, %s %" PRIu64, i - carried, shape->dims[0],
-                by < i ? "others" : "the length is", length);
+                "sequence %zu has %s slices, %s %s", i - carried,
+                tsr_dim_text(shape->dims[0], slices), by < i ? "others" : "the length is",
+                tsr_dim_text(length, other));
         if (length != TSR_DIM_DYNAMIC) continue;
         length = shape->dims[0];
         by = i;

@@ -28,6 +28,21 @@ static bool read_windows(const tsr_rule *rule, windows *out_windows) {
     return true;
 }
 
+/* An open dim may be too small for a window; that is checked when it is bound. */
+static bool count_open(const tsr_rule *rule, const windows *w, size_t i, uint64_t dim,
+                       uint64_t *out_count) {
+    int64_t reach = 0, padded;
+    tsr_dim_affine map = {.factor = 1, .divisor = w->strides[i]};
+    bool fits = w->size[i] >= 1 &&
+                !__builtin_mul_overflow(w->size[i] - 1, w->dilation[i], &reach) &&
+                !__builtin_add_overflow(w->low[i], w->high[i], &padded) &&
+                !__builtin_sub_overflow(padded, reach + 1, &map.offset) &&
+                !__builtin_add_overflow(map.offset, map.divisor, &map.offset) &&
+                tsr_dim_map(dim, &map, out_count);
+    return fits || tsr_rule_fail_open(rule, "image", (uint32_t)i + 1, dim,
+                                      "the number of windows cannot be expressed");
+}
+
 /* Counts the windows along H or W. */
 static bool count_windows(const tsr_rule *rule, const windows *w, size_t i, uint64_t dim,
                           uint64_t *out_count) {
@@ -36,6 +51,7 @@ static bool count_windows(const tsr_rule *rule, const windows *w, size_t i, uint
         *out_count = TSR_DIM_DYNAMIC;
         return true;
     }
+    if (tsr_dim_is_open(dim)) return count_open(rule, w, i, dim, out_count);
     bool fits =
         w->size[i] >= 1 &&
         !__builtin_mul_overflow((uint64_t)w->size[i] - 1, (uint64_t)w->dilation[i], &reach) &&
@@ -61,6 +77,7 @@ static bool conv_type(const tsr_rule *rule, const tsr_type *image, const tsr_typ
     int64_t groups = 1;
     const uint64_t *f = filter->shape.dims, *x = image->shape.dims;
     tsr_type type = *image;
+    char text[TSR_DIM_TEXT_MAX];
     if (!read_windows(rule, &w) || !tsr_rule_i64s(rule, "dilation", 2, 1, -1, w.dilation))
         return false;
     tsr_op_i64(rule->op, "groups", &groups);
@@ -70,15 +87,22 @@ static bool conv_type(const tsr_rule *rule, const tsr_type *image, const tsr_typ
     bool given = image == &rule->operands[0] && filter == &rule->operands[1];
     w.given = given ? 2 : 0;
     for (size_t i = 0; i < 2; i++) {
+        if (tsr_dim_is_open(f[i]))
+            return tsr_rule_fail_open(rule, "filter", (uint32_t)i, f[i],
+                                      "the size of a window must be known");
         w.size[i] = f[i] == TSR_DIM_DYNAMIC ? -1 : (int64_t)f[i];
         if (!count_windows(rule, &w, i, x[i + 1], &type.shape.dims[i + 1])) return false;
     }
+    for (uint32_t i = 2; i < 4; i++)
+        if (tsr_dim_is_open(f[i]))
+            return tsr_rule_fail_open(rule, "filter", i, f[i],
+                                      "the number of channels must be known");
     if (f[2] != TSR_DIM_DYNAMIC && !tsr_dim_fits(x[3], f[2] * (uint64_t)groups))
         return tsr_rule_fail_dims(rule, TSR_DIAG_CHANNELS, w.given,
                                   (const tsr_rule_dim[]){{"image", 0, 3}, {"filter", 1, 2}},
-                                  "channels of the image, and of the filter times groups: %" PRIu64
-                                  " and %" PRIu64 "; they must be equal",
-                                  x[3], f[2] * (uint64_t)groups);
+                                  "channels of the image, and of the filter times groups: %s and "
+                                  "%" PRIu64 "; they must be equal",
+                                  tsr_dim_text(x[3], text), f[2] * (uint64_t)groups);
     if (f[3] != TSR_DIM_DYNAMIC && f[3] % (uint64_t)groups)
         return tsr_rule_fail_dims(rule, TSR_DIAG_MULTIPLE, given, &(tsr_rule_dim){"filter", 1, 3},
                                   "%" PRIu64 " filters are not a multiple of %" PRId64 " groups",

@@ -14,25 +14,34 @@ static MlirValue operand(const tsr_gradient *of, size_t index) {
 
 /* ---- slice and pad, which undo each other ---------------------------------------------------- */
 
+/* False if the elements are outside of the dim for all sizes of the symbols; where some sizes fit,
+ * the sizes are checked when they are bound. */
+static bool slice_fits(uint64_t dim, uint64_t start, uint64_t size, int64_t stride) {
+    const tsr_dim_affine span = {stride, 1 - stride, 1};
+    uint64_t end;
+    if (size == 0) return !tsr_dim_exceeds(start, dim);
+    return tsr_dim_map(size, &span, &end) && tsr_dim_add(start, end, &end) &&
+           !tsr_dim_exceeds(end, dim);
+}
+
 bool tsr_check_slice(tsr_rule *rule) {
     const tsr_shape *from = &rule->operands[0].shape;
-    int64_t start[TSR_RANK_MAX], size[TSR_RANK_MAX], stride[TSR_RANK_MAX];
-    if (!tsr_rule_i64s(rule, "start", from->rank, 0, -1, start) ||
-        !tsr_rule_i64s(rule, "size", from->rank, 0, -1, size) ||
+    uint64_t start[TSR_RANK_MAX], size[TSR_RANK_MAX];
+    int64_t stride[TSR_RANK_MAX];
+    char texts[3][TSR_DIM_TEXT_MAX];
+    if (!tsr_rule_dims(rule, "start", from->rank, start) ||
+        !tsr_rule_dims(rule, "size", from->rank, size) ||
         !tsr_rule_i64s(rule, "stride", from->rank, 1, 1, stride))
         return false;
     rule->results[0] = rule->operands[0];
     for (uint32_t i = 0; i < from->rank; i++) {
-        int64_t last, end = start[i];
-        bool fits = size[i] == 0 || (!__builtin_mul_overflow(size[i] - 1, stride[i], &last) &&
-                                     !__builtin_add_overflow(start[i], last, &end));
-        bool known = from->dims[i] != TSR_DIM_DYNAMIC;
-        rule->results[0].shape.dims[i] = (uint64_t)size[i];
-        if (fits && (!known || (uint64_t)end + (size[i] > 0) <= from->dims[i])) continue;
+        rule->results[0].shape.dims[i] = size[i];
+        if (slice_fits(from->dims[i], start[i], size[i], stride[i])) continue;
         return tsr_rule_fail(rule, TSR_DIAG_SLICE,
-                             "%" PRId64 " elements from %" PRId64 " by %" PRId64
-                             " do not fit into dim %" PRIu32 " of %" PRIu64,
-                             size[i], start[i], stride[i], i, from->dims[i]);
+                             "%s elements from %s by %" PRId64 " do not fit into dim %" PRIu32
+                             " of %s",
+                             tsr_dim_text(size[i], texts[0]), tsr_dim_text(start[i], texts[1]),
+                             stride[i], i, tsr_dim_text(from->dims[i], texts[2]));
     }
     return true;
 }
@@ -90,6 +99,12 @@ bool tsr_check_pad(tsr_rule *rule) {
     for (uint32_t i = 0; i < from->rank; i++) {
         uint64_t dim = from->dims[i], between = 0, added = (uint64_t)low[i] + (uint64_t)high[i];
         if (dim == TSR_DIM_DYNAMIC) continue;
+        if (tsr_dim_is_open(dim)) {
+            const tsr_dim_affine map = {interior[i] + 1, (int64_t)added - interior[i], 1};
+            if (tsr_dim_map(dim, &map, &rule->results[0].shape.dims[i])) continue;
+            return tsr_rule_fail_open(rule, "the operand's", i, dim,
+                                      "the padded size cannot be expressed");
+        }
         bool fits = !dim || !__builtin_mul_overflow(dim - 1, (uint64_t)interior[i], &between);
         fits = fits && !__builtin_add_overflow(added, between, &added) &&
                !__builtin_add_overflow(dim, added, &dim) && dim <= INT64_MAX;
@@ -136,10 +151,8 @@ bool tsr_check_concat(tsr_rule *rule) {
             if (d != axis) {
                 same = tsr_dim_fits(*dim, added);
                 if (*dim == TSR_DIM_DYNAMIC) *dim = added;
-            } else if (*dim == TSR_DIM_DYNAMIC || added == TSR_DIM_DYNAMIC) {
-                *dim = TSR_DIM_DYNAMIC;
             } else {
-                same = !__builtin_add_overflow(*dim, added, dim) && *dim <= INT64_MAX;
+                same = tsr_dim_add(*dim, added, dim);
             }
         }
         if (same) continue;
@@ -174,7 +187,7 @@ bool tsr_check_split(tsr_rule *rule) {
     int64_t axis;
     uint64_t sum = 0;
     bool known = true;
-    char text[TSR_TYPE_TEXT_MAX];
+    char text[TSR_TYPE_TEXT_MAX], sum_text[TSR_DIM_TEXT_MAX];
     if (!tsr_rule_axis(rule, rule->operands[0].shape.rank, &axis)) return false;
     uint64_t whole = rule->operands[0].shape.dims[axis];
     for (size_t i = 0; i < rule->result_count; i++) {
@@ -183,14 +196,13 @@ bool tsr_check_split(tsr_rule *rule) {
         rule->results[i] = rule->operands[0];
         if (!fits) return true; /* the result is refused */
         rule->results[i].shape.dims[axis] = part;
-        known = known && part != TSR_DIM_DYNAMIC;
-        if (known && __builtin_add_overflow(sum, part, &sum)) known = false;
+        known = known && tsr_dim_add(sum, part, &sum);
     }
-    if (rule->result_count && (!known || whole == TSR_DIM_DYNAMIC || sum == whole)) return true;
+    if (rule->result_count && (!known || tsr_dim_fits(sum, whole))) return true;
     return tsr_rule_fail(rule, TSR_DIAG_SPLIT,
-                         "the parts have %" PRIu64 " elements along axis %" PRId64
-                         ", the operand is %s",
-                         sum, axis, tsr_type_text(&rule->operands[0], text));
+                         "the parts have %s elements along axis %" PRId64 ", the operand is %s",
+                         tsr_dim_text(sum, sum_text), axis,
+                         tsr_type_text(&rule->operands[0], text));
 }
 
 /* The gradients of the parts side by side; zeros for those that have none. */
@@ -373,7 +385,7 @@ bool tsr_check_iota(tsr_rule *rule) {
                              tsr_dtype_name(type->dtype));
     if (!tsr_rule_axis(rule, type->shape.rank, &axis)) return false;
     uint64_t count = type->shape.dims[axis];
-    if (count == TSR_DIM_DYNAMIC || holds(type->dtype, count)) return true;
+    if (!tsr_dim_is_known(count) || holds(type->dtype, count)) return true;
     return tsr_rule_fail(rule, TSR_DIAG_HOLDS,
                          "%" PRIu64 " places along axis %" PRId64 " do not fit into %s", count,
                          axis, tsr_dtype_name(type->dtype));
@@ -420,10 +432,11 @@ bool tsr_check_top_k(tsr_rule *rule) {
     int64_t axis, k = -1;
     if (!check_sorting(rule, &axis)) return false;
     uint64_t dim = rule->operands[0].shape.dims[axis];
-    if (!tsr_op_i64(rule->op, "k", &k) || k < 0 || (uint64_t)k > dim)
+    char text[TSR_DIM_TEXT_MAX];
+    if (!tsr_op_i64(rule->op, "k", &k) || k < 0 || tsr_dim_exceeds((uint64_t)k, dim))
         return tsr_rule_fail(rule, TSR_DIAG_TOP_K,
-                             "k is %" PRId64 ", needs 0 to %" PRIu64 ", the dim it picks from", k,
-                             dim);
+                             "k is %" PRId64 ", needs 0 to %s, the dim it picks from", k,
+                             tsr_dim_text(dim, text));
     for (size_t i = 0; i < 2; i++) rule->results[i].shape.dims[axis] = (uint64_t)k;
     return true;
 }

@@ -11,12 +11,12 @@ class Tessera_ManyOp<string mnemonic, string what, list<Trait> traits = []>
 }
 
 def Tessera_SliceOp : Tessera_ShapeOp<"slice", "takes `size` elements of each dim, from `start` on, in steps of `stride`",
-    (ins Tessera_Tensor:$input, I64ArrayAttr:$start, I64ArrayAttr:$size,
+    (ins Tessera_Tensor:$input, Tessera_DimArrayAttr:$start, Tessera_DimArrayAttr:$size,
      OptionalAttr<I64ArrayAttr>:$stride)> {
   let description = [{
     The operand may have any element type. The three lists have one entry for each dim. `stride` is at least 1,
     and 1 if it is absent. All elements that the op takes must be inside the operand. The result has the shape
-    `size`.
+    `size`. An entry of `start` and `size` may be an expression over the symbols of open dims, such as "S - 1".
   }];
 }
 def Tessera_PadOp : Tessera_ShapeOp<"pad",

@@ -11,6 +11,7 @@ static bool broadcast_batch(tsr_rule *rule, tsr_shape *out_batch) {
     tsr_shape batch = rule->operands[0].shape, other = rule->operands[1].shape;
     uint32_t lhs_dim, rhs_dim;
     char lhs[TSR_TYPE_TEXT_MAX], rhs[TSR_TYPE_TEXT_MAX];
+    char lhs_text[TSR_DIM_TEXT_MAX], rhs_text[TSR_DIM_TEXT_MAX];
     batch.rank -= 2;
     other.rank -= 2;
     if (tsr_shape_broadcast(&other, &batch, &rhs_dim, &lhs_dim)) {
@@ -19,10 +20,12 @@ static bool broadcast_batch(tsr_rule *rule, tsr_shape *out_batch) {
     }
     return tsr_rule_fail_dims(rule, TSR_DIAG_BROADCAST, 2,
                               (const tsr_rule_dim[]){{"lhs", 0, lhs_dim}, {"rhs", 1, rhs_dim}},
-                              "batch dims do not broadcast: lhs dim %u is %" PRIu64
-                              " (%s), rhs dim %u is %" PRIu64 " (%s)",
-                              lhs_dim, batch.dims[lhs_dim], tsr_type_text(&rule->operands[0], lhs),
-                              rhs_dim, other.dims[rhs_dim], tsr_type_text(&rule->operands[1], rhs));
+                              "batch dims do not broadcast: lhs dim %u is %s (%s), rhs dim %u is "
+                              "%s (%s)",
+                              lhs_dim, tsr_dim_text(batch.dims[lhs_dim], lhs_text),
+                              tsr_type_text(&rule->operands[0], lhs), rhs_dim,
+                              tsr_dim_text(other.dims[rhs_dim], rhs_text),
+                              tsr_type_text(&rule->operands[1], rhs));
 }
 
 static bool check_matrix(const tsr_rule *rule, size_t operand, const char *what) {
@@ -92,7 +95,7 @@ bool tsr_gradient_matmul(tsr_gradient *of) {
 /* Kernels count them in 32 bits. */
 static bool check_classes(const tsr_rule *rule) {
     uint64_t classes = rule->operands[0].shape.dims[1];
-    return classes == TSR_DIM_DYNAMIC || classes <= INT32_MAX ||
+    return !tsr_dim_is_known(classes) || classes <= INT32_MAX ||
            tsr_rule_fail(rule, TSR_DIAG_SHAPE,
                          "logits have %" PRIu64 " classes, at most %d are possible", classes,
                          INT32_MAX);

@@ -261,7 +261,7 @@ static bool check_norm(tsr_rule *rule, size_t most) {
         if (!tsr_rule_same_dtype(rule, 0, names[0], i, names[i])) return false;
         bool broadcasts = tsr_shape_broadcast(&rule->operands[i].shape, &shape, &from_dim, &dim);
         if (broadcasts && (tsr_shape_equal(&shape, &rule->operands[0].shape) ||
-                           !tsr_type_is_static(&rule->operands[0])))
+                           !tsr_type_is_inferred(&rule->operands[0])))
             continue;
         char is[TSR_TYPE_TEXT_MAX], must[TSR_TYPE_TEXT_MAX];
         const tsr_rule_dim dims[] = {{names[i], i, from_dim}, {"the operand's", 0, dim}};

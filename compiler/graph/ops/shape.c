@@ -192,13 +192,53 @@ static bool complete_shape(tsr_rule *rule, uint64_t count) {
     return true;
 }
 
+static bool has_open(const tsr_type *type) {
+    for (uint32_t i = 0; i < type->shape.rank; i++)
+        if (tsr_dim_is_open(type->shape.dims[i])) return true;
+    return false;
+}
+
+/* The product of the dims that are not dynamic. */
+static bool multiply_dims(const tsr_shape *shape, uint64_t *out_product) {
+    *out_product = 1;
+    for (uint32_t i = 0; i < shape->rank; i++)
+        if (shape->dims[i] != TSR_DIM_DYNAMIC &&
+            !tsr_dim_multiply(*out_product, shape->dims[i], out_product))
+            return false;
+    return true;
+}
+
+/* The numbers of elements are expressions: they must be equal, or give the one dim that is left. */
+static bool reshape_open(tsr_rule *rule) {
+    tsr_shape *to = &rule->results[0].shape;
+    uint64_t from_count = 0, to_count = 0;
+    uint32_t dynamic = 0, at = 0;
+    char from_text[TSR_TYPE_TEXT_MAX], to_text[TSR_TYPE_TEXT_MAX];
+    tsr_rule_dim dims[TSR_RULE_DIMS_MAX];
+    keep_leading(&rule->operands[0].shape, to);
+    for (uint32_t i = 0; i < to->rank; i++) {
+        if (to->dims[i] != TSR_DIM_DYNAMIC) continue;
+        dynamic++;
+        at = i;
+    }
+    bool fits =
+        multiply_dims(&rule->operands[0].shape, &from_count) && multiply_dims(to, &to_count);
+    if (fits && (dynamic > 1 || (dynamic == 0 && from_count == to_count))) return true;
+    if (fits && dynamic == 1 && tsr_dim_divide(from_count, to_count, &to->dims[at])) return true;
+    return tsr_rule_fail_dims(rule, TSR_DIAG_COUNT, name_dims(rule, dims), dims,
+                              "the elements of the operand (%s) are not known to fill %s",
+                              tsr_type_text(&rule->operands[0], from_text),
+                              tsr_type_text(&rule->declared[0], to_text));
+}
+
 bool tsr_check_reshape(tsr_rule *rule) {
     const tsr_type *from = &rule->operands[0], *to = &rule->declared[0];
     uint64_t from_count, to_count;
     char from_text[TSR_TYPE_TEXT_MAX], to_text[TSR_TYPE_TEXT_MAX];
     tsr_rule_dim dims[TSR_RULE_DIMS_MAX];
     rule->results[0].dtype = from->dtype;
-    if (!tsr_type_is_static(from)) return true;
+    if (!tsr_type_is_inferred(from)) return true;
+    if (!tsr_type_is_static(from) || has_open(to)) return reshape_open(rule);
     bool from_fits = tsr_shape_count(&from->shape, &from_count);
     TSR_ASSERT(from_fits);
     if (!tsr_type_is_static(to)) return complete_shape(rule, from_count);
@@ -259,6 +299,7 @@ bool tsr_check_broadcast(tsr_rule *rule) {
     tsr_shape wide = to->shape;
     uint32_t from_dim = 0, to_dim = 0;
     char from_text[TSR_TYPE_TEXT_MAX], to_text[TSR_TYPE_TEXT_MAX];
+    char is_dim[TSR_DIM_TEXT_MAX], to_dim_text[TSR_DIM_TEXT_MAX];
     rule->results[0].dtype = from->dtype;
     if (from->shape.rank > to->shape.rank)
         return tsr_rule_fail(rule, TSR_DIAG_RANK,
@@ -272,10 +313,10 @@ bool tsr_check_broadcast(tsr_rule *rule) {
         if (from->shape.dims[i] != 1 && !tsr_dim_fits(from->shape.dims[i], wide.dims[to_dim]))
             return tsr_rule_fail_dims(
                 rule, TSR_DIAG_STRETCH, 1, &(const tsr_rule_dim){"the operand's", 0, i},
-                "dim %" PRIu32 " of the operand is %" PRIu64 " (%s), dim %" PRIu32
-                " of the result is %" PRIu64 " (%s); only a dim of 1 broadcasts",
-                from_dim, from->shape.dims[i], tsr_type_text(from, from_text), to_dim,
-                wide.dims[to_dim], tsr_type_text(to, to_text));
+                "dim %" PRIu32 " of the operand is %s (%s), dim %" PRIu32
+                " of the result is %s (%s); only a dim of 1 broadcasts",
+                from_dim, tsr_dim_text(from->shape.dims[i], is_dim), tsr_type_text(from, from_text),
+                to_dim, tsr_dim_text(wide.dims[to_dim], to_dim_text), tsr_type_text(to, to_text));
     }
     return true;
 }

@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
+// run: -tessera-verify
+func.func @f(%x: tensor<?x4xf32, #tessera.dims<"N + 1">> {tessera.name = "x"})
+    attributes {tessera.entry = "infer", tessera.dims = ["N"]} {
+  return
+}
