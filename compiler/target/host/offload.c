@@ -62,7 +62,7 @@ typedef struct offload {
 
 /* ---- values and waits ------------------------------------------------------------------------ */
 
-static bool has_place(const value *v) {
+static bool has_memory(const value *v) {
     return v->buffer.space == TSR_SPACE_WORKSPACE && v->view_of == NONE;
 }
 
@@ -83,7 +83,7 @@ static void estimate_times(offload *o) {
         o->begins[i + 1] = o->begins[i] + seconds_of(o, &p->launches[i]);
 }
 
-static TSR_RESULT place_bytes(const planner *p, const value *v, uint64_t *out_bytes) {
+static TSR_RESULT memory_bytes(const planner *p, const value *v, uint64_t *out_bytes) {
     TRY(p->ctx, tsr_planner_size(p, v, out_bytes));
     *out_bytes += -*out_bytes % TSR_PLAN_ALIGN_BYTES;
     return TSR_SUCCESS;
@@ -95,8 +95,8 @@ static TSR_RESULT find_live(offload *o) {
     for (uint32_t i = 0; i < p->value_count; i++) {
         const value *v = &p->values[i];
         uint32_t last = tsr_planner_last(p, v);
-        if (!has_place(v)) continue;
-        TRY(p->ctx, place_bytes(p, v, &o->bytes[i]));
+        if (!has_memory(v)) continue;
+        TRY(p->ctx, memory_bytes(p, v, &o->bytes[i]));
         if (v->replaced) last--; /* it was there before that launch */
         o->live[v->first] += o->bytes[i];
         o->live[last + 1] -= o->bytes[i];
@@ -132,7 +132,7 @@ static uint32_t root_of(const planner *p, MlirValue mlir) {
 
 /* `touched` holds the last launch that touched each value. */
 static void touch(offload *o, uint32_t *touched, uint32_t number, uint32_t at) {
-    if (number == NONE || !has_place(&o->p->values[number])) return;
+    if (number == NONE || !has_memory(&o->p->values[number])) return;
     if (touched[number] != NONE) add_wait(o, number, touched[number], at);
     touched[number] = at;
 }
@@ -567,7 +567,7 @@ static TSR_RESULT try_aim(offload *o, uint64_t aim, const value *values, uint32_
     *out_placed = 0;
     limit_copies(o);
     TRY(p->ctx, apply_all(o, values, value_count));
-    return tsr_planner_place(p, TSR_SPACE_WORKSPACE, false, out_placed);
+    return tsr_planner_assign(p, TSR_SPACE_WORKSPACE, false, out_placed);
 }
 
 /* Lowers the aim step by step, at the end to the lowest one possible. */
@@ -594,10 +594,10 @@ static TSR_RESULT aim_lower(offload *o, uint64_t whole, uint64_t *out_placed) {
     return refuse(p, whole, least, " with all possible values offloaded to host memory");
 }
 
-tsr_result tsr_planner_place_workspace(planner *p, uint64_t *out_bytes) {
+tsr_result tsr_planner_plan_workspace(planner *p, uint64_t *out_bytes) {
     offload o = {.p = p};
     *out_bytes = 0;
-    TRY(p->ctx, tsr_planner_place(p, TSR_SPACE_WORKSPACE, false, out_bytes));
+    TRY(p->ctx, tsr_planner_assign(p, TSR_SPACE_WORKSPACE, false, out_bytes));
     if (!p->workspace_max || *out_bytes <= p->workspace_max) return TSR_SUCCESS;
     TRY(p->ctx, find_rates(p, &o.rates));
     if (!o.rates) return TSR_SUCCESS;

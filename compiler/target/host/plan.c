@@ -455,7 +455,7 @@ static void bind_values(planner *p) {
     }
 }
 
-static bool lies_in(const value *v, tsr_space space, uint32_t index) {
+static bool is_in(const value *v, tsr_space space, uint32_t index) {
     return v->buffer.space == space && v->buffer.index == index;
 }
 
@@ -470,7 +470,7 @@ static TSR_RESULT plan_copies(planner *p) {
         if (!tsr_op_is(op, TSR_FUNC_RETURN)) continue;
         for (uint32_t i = 0; i < tsr_op_operand_count(op); i++) {
             uint32_t from = tsr_value_map_get(&p->numbers, tsr_op_operand(op, i));
-            if (lies_in(&p->values[from], TSR_SPACE_OUTPUT, i)) continue;
+            if (is_in(&p->values[from], TSR_SPACE_OUTPUT, i)) continue;
             TRY(p->ctx,
                 copy_add(p, tsr_planner_add_buffer(p, TSR_SPACE_OUTPUT, i, &p->values[from]),
                          from));
@@ -481,7 +481,7 @@ static TSR_RESULT plan_copies(planner *p) {
         if (!tsr_op_is(op, TSR_GRAPH_ASSIGN)) continue;
         TRY(p->ctx, tsr_planner_find_tensor(p, tsr_op_string(op, "target"), &tensor));
         uint32_t from = tsr_value_map_get(&p->numbers, tsr_op_operand(op, 0));
-        if (lies_in(&p->values[from], TSR_SPACE_TENSOR, tensor)) continue;
+        if (is_in(&p->values[from], TSR_SPACE_TENSOR, tensor)) continue;
         if (p->values[from].maker == NONE && p->values[from].buffer.space == TSR_SPACE_TENSOR) {
             uint32_t temporary =
                 tsr_planner_add_buffer(p, TSR_SPACE_WORKSPACE, 0, &p->values[from]);
@@ -520,34 +520,34 @@ static TSR_RESULT find_replaceable(const planner *p, const value *v, tsr_plan_va
 }
 
 tsr_result tsr_planner_size(const planner *p, const value *v, uint64_t *out_bytes) {
-    const tsr_shape lies = tsr_shape_with_pitch(&v->buffer.shape, v->pitch);
-    if (tsr_shape_size(&lies, v->buffer.dtype, out_bytes)) return TSR_SUCCESS;
+    const tsr_shape stored = tsr_shape_with_pitch(&v->buffer.shape, v->pitch);
+    if (tsr_shape_size(&stored, v->buffer.dtype, out_bytes)) return TSR_SUCCESS;
     FAIL(p->ctx, TSR_MEMORY, "@%s holds a value of more than 2^63 bytes", p->entry->name);
 }
 
-tsr_result tsr_planner_place(planner *p, tsr_space space, bool behind, uint64_t *bytes) {
+tsr_result tsr_planner_assign(planner *p, tsr_space space, bool is_part, uint64_t *bytes) {
     tsr_plan_value *wanted = TSR_NEW(p->arena, tsr_plan_value, (size_t)p->value_count + 1);
     tsr_workspace_plan plan;
     uint32_t count = 0;
     if (!wanted) FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
     for (uint32_t i = 0; i < p->value_count; i++) {
         value *v = &p->values[i];
-        bool wants = v->buffer.space == space && v->view_of == NONE && v->behind == behind;
+        bool wants = v->buffer.space == space && v->view_of == NONE && v->is_part == is_part;
         v->plan_index = wants ? count++ : NONE;
     }
     for (uint32_t i = 0; i < p->value_count; i++) {
         const value *v = &p->values[i];
         if (v->plan_index == NONE) continue;
-        tsr_plan_value *place = &wanted[v->plan_index];
-        *place = (tsr_plan_value){.first = v->first, .last = tsr_planner_last(p, v)};
-        if (v->pitch) place->align_bytes = TSR_PITCH_BYTES;
-        if (space == TSR_SPACE_WORKSPACE) TRY(p->ctx, find_replaceable(p, v, place));
-        TRY(p->ctx, tsr_planner_size(p, v, &place->size_bytes));
+        tsr_plan_value *slot = &wanted[v->plan_index];
+        *slot = (tsr_plan_value){.first = v->first, .last = tsr_planner_last(p, v)};
+        if (v->pitch) slot->align_bytes = TSR_PITCH_BYTES;
+        if (space == TSR_SPACE_WORKSPACE) TRY(p->ctx, find_replaceable(p, v, slot));
+        TRY(p->ctx, tsr_planner_size(p, v, &slot->size_bytes));
     }
     TRY(p->ctx, tsr_workspace_plan_build(p->ctx, wanted, count, p->arena, &plan));
     for (uint32_t i = 0; i < p->value_count; i++) {
         value *v = &p->values[i];
-        if (v->buffer.space != space || v->behind != behind) continue;
+        if (v->buffer.space != space || v->is_part != is_part) continue;
         uint32_t root = v->view_of == NONE ? i : v->view_of;
         v->buffer.offset_bytes = *bytes + plan.offset_bytes[p->values[root].plan_index];
         v->replaced = plan.replaced[p->values[root].plan_index];
@@ -561,7 +561,7 @@ tsr_result tsr_planner_place(planner *p, tsr_space space, bool behind, uint64_t 
 /* The op that declares a buffer of each space, and its attribute for the place. */
 static const struct {
     const char *op, *attr;
-} places[] = {
+} allocations[] = {
     [TSR_SPACE_TENSOR] = {"tessera_target.tensor", "name"},
     [TSR_SPACE_INPUT] = {"tessera_target.input", "index"},
     [TSR_SPACE_OUTPUT] = {"tessera_target.output", "index"},
@@ -583,10 +583,10 @@ static MlirValue emit_buffer(const planner *p, tsr_builder *b, const value *v) {
             ? tsr_attr_make_string(b->context, p->config->tensors[buffer->index].name)
             : tsr_attr_make_i64(b->context,
                                 (int64_t)(placed ? buffer->offset_bytes : buffer->index));
-    const tsr_attr attrs[] = {{places[buffer->space].attr, where}, {0}};
+    const tsr_attr attrs[] = {{allocations[buffer->space].attr, where}, {0}};
     const tsr_type type = {.dtype = buffer->dtype, .shape = buffer->shape};
     b->location = v->location;
-    return tsr_build_value(b, places[buffer->space].op, NULL, 0,
+    return tsr_build_value(b, allocations[buffer->space].op, NULL, 0,
                            tsr_target_buffer_type(b->context, &type, v->pitch), attrs);
 }
 
@@ -651,14 +651,14 @@ static void emit_copies(const planner *p, tsr_builder *b, const MlirValue *buffe
 static TSR_RESULT emit(planner *p, tsr_builder *at) {
     uint64_t workspace_bytes = 0, host_bytes = 0, vrank_bytes = 0, sum_bytes = 0;
     MlirValue arguments[TSR_PROGRAM_ARGUMENTS_MAX];
-    TRY(p->ctx, tsr_planner_place_workspace(p, &workspace_bytes));
+    TRY(p->ctx, tsr_planner_plan_workspace(p, &workspace_bytes));
     MlirValue *buffers = TSR_NEW(p->arena, MlirValue, (size_t)p->value_count + 1);
     if (!buffers) FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
-    TRY(p->ctx, tsr_planner_place(p, TSR_SPACE_HOST, false, &host_bytes));
-    TRY(p->ctx, tsr_planner_place(p, TSR_SPACE_VRANK, false, &vrank_bytes));
-    TRY(p->ctx, tsr_planner_place(p, TSR_SPACE_VRANK, true, &vrank_bytes));
-    TRY(p->ctx, tsr_planner_place(p, TSR_SPACE_SUMS, false, &sum_bytes));
-    TRY(p->ctx, tsr_planner_place(p, TSR_SPACE_SUMS, true, &sum_bytes));
+    TRY(p->ctx, tsr_planner_assign(p, TSR_SPACE_HOST, false, &host_bytes));
+    TRY(p->ctx, tsr_planner_assign(p, TSR_SPACE_VRANK, false, &vrank_bytes));
+    TRY(p->ctx, tsr_planner_assign(p, TSR_SPACE_VRANK, true, &vrank_bytes));
+    TRY(p->ctx, tsr_planner_assign(p, TSR_SPACE_SUMS, false, &sum_bytes));
+    TRY(p->ctx, tsr_planner_assign(p, TSR_SPACE_SUMS, true, &sum_bytes));
     MlirRegion body = mlirRegionCreate();
     MlirBlock block = mlirBlockCreate(0, NULL, NULL);
     mlirRegionAppendOwnedBlock(body, block);

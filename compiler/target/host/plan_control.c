@@ -124,19 +124,19 @@ static bool is_free(const planner *p, uint32_t number, uint32_t since) {
            v->view_of == NONE && !v->viewed;
 }
 
-/* From now on `number` uses the place of `place`. */
-static void lie_in(planner *p, uint32_t number, uint32_t place) {
-    p->values[number].view_of = place;
-    p->values[place].viewed = true;
+/* From now on `number` uses the memory of `owner`. */
+static void share_memory(planner *p, uint32_t number, uint32_t owner) {
+    p->values[number].view_of = owner;
+    p->values[owner].viewed = true;
 }
 
 /* Binds the values that both bodies read from outside. */
 static TSR_RESULT bind_captures(planner *p, const loop_op *l, MlirBlock body) {
     for (size_t i = 0; i < l->captures; i++) {
         uint32_t number = NONE;
-        size_t behind = l->carried + l->sequences + i;
-        TRY(p->ctx, find(p, tsr_op_operand(l->op, l->first + behind), &number));
-        TRY(p->ctx, stand_for(p, argument(body, behind), number));
+        size_t index = l->carried + l->sequences + i;
+        TRY(p->ctx, find(p, tsr_op_operand(l->op, l->first + index), &number));
+        TRY(p->ctx, stand_for(p, argument(body, index), number));
     }
     return TSR_SUCCESS;
 }
@@ -175,7 +175,7 @@ static TSR_RESULT carry_on(planner *p, const loop_op *l, uint32_t begin, const u
                            uint32_t *next) {
     for (size_t k = 0; k < l->carried; k++) {
         if (!writes_over(p, l, begin, carried[k], next[k], next)) continue;
-        lie_in(p, next[k], carried[k]);
+        share_memory(p, next[k], carried[k]);
         next[k] = carried[k];
     }
     for (size_t k = 0; k < l->carried; k++) {
@@ -266,11 +266,11 @@ static TSR_RESULT collect_while(planner *p, const loop_op *l) {
 static TSR_RESULT collect_branches(planner *p, const loop_op *l) {
     size_t count = tsr_op_result_count(l->op);
     uint32_t condition = NONE, first = p->launch_count;
-    uint32_t *results = NULL, *places = TSR_NEW(p->arena, uint32_t, count + 1);
-    if (!places) FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
+    uint32_t *results = NULL, *slots = TSR_NEW(p->arena, uint32_t, count + 1);
+    if (!slots) FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
     TRY(p->ctx, find(p, tsr_op_operand(l->op, 0), &condition));
     for (size_t k = 0; k < count; k++)
-        TRY(p->ctx, add_buffer(p, tsr_op_result(l->op, k), &places[k]));
+        TRY(p->ctx, add_buffer(p, tsr_op_result(l->op, k), &slots[k]));
     for (uint32_t i = 0; i < 2; i++) {
         uint32_t begin = p->launch_count;
         add(p, (control){.kind = i ? "unless" : "when", .count = 1, .values = {condition}});
@@ -278,15 +278,15 @@ static TSR_RESULT collect_branches(planner *p, const loop_op *l) {
         TRY(p->ctx, collect_body(p, l->bodies[i], &results));
         for (size_t k = 0; k < count; k++) {
             if (is_free(p, results[k], begin))
-                lie_in(p, results[k], places[k]);
+                share_memory(p, results[k], slots[k]);
             else
-                add_copy(p, places[k], results[k]);
+                add_copy(p, slots[k], results[k]);
         }
         end_range(p, begin, false);
     }
     for (size_t k = 0; k < count; k++) {
-        p->values[places[k]].maker = first;
-        p->values[places[k]].first_end = p->launch_count;
+        p->values[slots[k]].maker = first;
+        p->values[slots[k]].first_end = p->launch_count;
     }
     return TSR_SUCCESS;
 }

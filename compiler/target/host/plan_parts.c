@@ -141,9 +141,9 @@ void tsr_planner_bind_parts(planner *p) {
         if (l->kind != KIND_TAKE) continue;
         value *from = &p->values[tsr_value_map_get(&p->numbers, tsr_op_operand(l->call, 0))];
         value *to = &p->values[tsr_value_map_get(&p->numbers, tsr_op_result(l->call, 0))];
-        from->behind = kind_of(p, l, from) == TSR_COLLECTIVE_REDUCE_SCATTER;
+        from->is_part = kind_of(p, l, from) == TSR_COLLECTIVE_REDUCE_SCATTER;
         if (from->buffer.space != TSR_SPACE_SUMS) continue;
-        to->behind = true; /* it may be read in the sum, which stays as long */
+        to->is_part = true; /* it may be read in the sum, which stays as long */
         if (from->first_end < to->first_end) from->first_end = to->first_end;
     }
     for (uint32_t i = 0; i < p->value_count; i++) {

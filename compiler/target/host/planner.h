@@ -29,7 +29,7 @@ typedef struct value {
     uint32_t view_of;    /* the value that this one is a view of; NONE: itself */
     bool viewed;         /* other values view it */
     bool unseen;         /* no command uses it */
-    bool behind;         /* others: a sum that ranks need not have whole, or a part of a sum */
+    bool is_part;        /* others: a sum that ranks need not have whole, or a part of a sum */
     bool replaced;       /* the last launch that reads it overwrote it in the last plan */
     /* It is offloaded to host memory, and comes back as this value, which launches from
      * `later_from` on read; NONE: it stays. */
@@ -168,7 +168,7 @@ static inline uint32_t tsr_planner_last(const planner *p, const value *v) {
 TSR_RESULT tsr_planner_size(const planner *p, const value *v, uint64_t *out_bytes);
 /* plan.c: assigns places in this space to values, starting at *bytes, and adds their bytes to
  * it. */
-TSR_RESULT tsr_planner_place(planner *p, tsr_space space, bool behind, uint64_t *bytes);
+TSR_RESULT tsr_planner_assign(planner *p, tsr_space space, bool is_part, uint64_t *bytes);
 /* The value that launch (or mark, copy) number `at` reads for `number`: it may have been
  * offloaded. */
 static inline uint32_t tsr_planner_at(const planner *p, uint32_t number, uint32_t at) {
@@ -178,7 +178,7 @@ static inline uint32_t tsr_planner_at(const planner *p, uint32_t number, uint32_
 }
 /* offload.c: places the workspace; if it would be too large, some values are offloaded to host
  * memory. Pointers and numbers of values may change. */
-TSR_RESULT tsr_planner_place_workspace(planner *p, uint64_t *out_bytes);
+TSR_RESULT tsr_planner_plan_workspace(planner *p, uint64_t *out_bytes);
 /* offload.c: emits the copy commands before a launch. */
 void tsr_planner_emit_moves(planner *p, tsr_builder *b, uint32_t at, const MlirValue *buffers);
 

@@ -199,8 +199,8 @@ bool tsr_rule_alloc(MlirOperation op) {
     tsr_value_type(tsr_op_result(op, 0), &type);
     tsr_op_i64(op, "offset", &offset);
     tsr_op_i64(mlirOperationGetParentOperation(op), "workspace", &workspace);
-    const tsr_shape lies = tsr_shape_with_pitch(&type.shape, pitch);
-    if (tsr_shape_size(&lies, type.dtype, &size) && offset <= workspace &&
+    const tsr_shape stored = tsr_shape_with_pitch(&type.shape, pitch);
+    if (tsr_shape_size(&stored, type.dtype, &size) && offset <= workspace &&
         size <= (uint64_t)(workspace - offset))
         return true;
     return tsr_op_emit_error(op, TSR_DIAG_TARGET,
@@ -259,16 +259,16 @@ bool tsr_rule_launch(MlirOperation op) {
 
 /* Is the buffer in this location: a sum over virtual ranks, each virtual rank's own, or any other?
  */
-static bool lies(MlirValue value, tsr_collective_location place) {
+static bool is_at(MlirValue value, tsr_collective_location where) {
     MlirOperation owner = tsr_value_owner(value);
     bool sum = tsr_op_is(owner, TSR_TARGET_SUM_ALLOC);
     bool own = tsr_op_is(owner, TSR_TARGET_VRANK_ALLOC);
     bool part = tsr_op_is(owner, TSR_TARGET_TENSOR_PART);
-    if (place == TSR_COLLECTIVE_LOCATION_ALL) return !sum && !own && !part;
-    return place == TSR_COLLECTIVE_LOCATION_SUM ? sum : own;
+    if (where == TSR_COLLECTIVE_LOCATION_ALL) return !sum && !own && !part;
+    return where == TSR_COLLECTIVE_LOCATION_SUM ? sum : own;
 }
 
-static bool check_places(MlirOperation op, const tsr_collective_row *row) {
+static bool check_locations(MlirOperation op, const tsr_collective_row *row) {
     static const char *const names[] = {
         [TSR_COLLECTIVE_LOCATION_SUM] = "a tessera_target.sum_alloc",
         [TSR_COLLECTIVE_LOCATION_OWN] = "a tessera_target.vrank_alloc",
@@ -276,9 +276,9 @@ static bool check_places(MlirOperation op, const tsr_collective_row *row) {
     MlirValue from = tsr_op_operand(op, 1);
     bool gathers = row->kind == TSR_COLLECTIVE_ALL_GATHER,
          slices = row->kind == TSR_COLLECTIVE_SLICE;
-    bool fits = lies(from, row->from) || (slices && lies(from, TSR_COLLECTIVE_LOCATION_SUM)) ||
+    bool fits = is_at(from, row->from) || (slices && is_at(from, TSR_COLLECTIVE_LOCATION_SUM)) ||
                 (gathers && tsr_op_is(tsr_value_owner(from), TSR_TARGET_TENSOR_PART));
-    if (lies(tsr_op_operand(op, 0), row->to) && fits) return true;
+    if (is_at(tsr_op_operand(op, 0), row->to) && fits) return true;
     return tsr_op_emit_error(op, TSR_DIAG_COLLECTIVE, "\"%s\" takes %s and makes %s", row->name,
                              names[row->from], names[row->to]);
 }
@@ -318,7 +318,7 @@ bool tsr_rule_collective(MlirOperation op) {
         !tsr_collective_fits(row, &to.shape, &from.shape, (uint64_t)ranks))
         return tsr_op_emit_error(op, TSR_DIAG_COLLECTIVE,
                                  "the types do not fit \"%s\" of %" PRId64 " ranks", kind, ranks);
-    return ranks == 1 || (check_positions(op, ranks) && check_places(op, row));
+    return ranks == 1 || (check_positions(op, ranks) && check_locations(op, row));
 }
 
 /* ---- virtual ranks ---- */
@@ -388,12 +388,13 @@ bool tsr_rule_each_vrank(MlirOperation op) {
         "repeats %" PRId64 " commands; %" PRId64 " that can be repeated follow", commands, follow);
 }
 
-static bool is_sum_place(MlirValue value) {
+static bool is_sum_location(MlirValue value) {
     return tsr_op_is(tsr_value_owner(value), TSR_TARGET_SUM_ALLOC);
 }
 
 bool tsr_rule_vrank_sum(MlirOperation op) {
-    if (is_sum_place(tsr_op_operand(op, 0)) && !is_sum_place(tsr_op_operand(op, 1))) return true;
+    if (is_sum_location(tsr_op_operand(op, 0)) && !is_sum_location(tsr_op_operand(op, 1)))
+        return true;
     return tsr_op_emit_error(op, TSR_DIAG_COLLECTIVE,
                              "its first operand, and only that, is a tessera_target.sum_alloc");
 }

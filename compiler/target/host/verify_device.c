@@ -103,7 +103,7 @@ static bool check_constraints(MlirOperation op, const register_class *classes, s
                              count, wanted);
 }
 
-static bool check_places(MlirOperation op, const char *text) {
+static bool check_locations(MlirOperation op, const char *text) {
     size_t count = tsr_op_result_count(op) + tsr_op_operand_count(op);
     for (const char *at = strchr(text, '$'); at; at = strchr(at + 1, '$')) {
         char *end = NULL;
@@ -119,7 +119,7 @@ static bool check_instr(MlirOperation op, tsr_vendor vendor, const register_clas
                         size_t class_count) {
     const char *text = tsr_op_string(op, "text");
     if (!*text) return tsr_op_emit_error(op, TSR_DIAG_INSTR, "holds no instruction");
-    return check_constraints(op, classes, class_count) && check_places(op, text) &&
+    return check_constraints(op, classes, class_count) && check_locations(op, text) &&
            tsr_target_check_feature(op) && check_requirements(op, text, vendor);
 }
 
