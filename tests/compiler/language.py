@@ -197,7 +197,7 @@ def candidates(op, corpus):
     name = 'tessera.' + op['name']
     given = op['record'].get('example')
     if given:
-        yield given.strip('\n') + '\n'
+        yield given.strip() + '\n'
         return
     for lines in corpus:
         for at, line in enumerate(lines):
