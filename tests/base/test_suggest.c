@@ -3,7 +3,6 @@
 #include "runtime/base/suggest.h"
 
 #include <criterion/criterion.h>
-
 #include <string.h>
 
 /* The examples are from publications on the algorithm. */
