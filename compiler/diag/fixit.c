@@ -4,6 +4,7 @@
 #include "compiler/shim/shim.h"
 #include "runtime/base/array.h"
 #include "runtime/base/suggest.h"
+#include "runtime/base/tensor.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -284,9 +285,12 @@ static void suggest_type(tsr_diag_list *list, tsr_diag *diag, const char *wrong)
     const alias *known = find_alias(type_aliases, TSR_COUNT(type_aliases), wrong);
     tsr_suggestion s = {.wrong = wrong};
     tsr_suggest(&s, "tensor");
-#define X(name, number, size, text, safetensors, numpy) tsr_suggest(&s, text);
-#include "tessera/dtype.def"
-#undef X
+    for (const char *at = tsr_dtype_names(); *at;) {
+        size_t length = strcspn(at, ", ");
+        const char *name = tsr_arena_strndup(&list->arena, at, length);
+        if (name) tsr_suggest(&s, name);
+        at += length + strspn(at + length, ", ");
+    }
     if (known) s.best = known->right;
     if (s.best) append_name(list, diag, "", s.best);
 }

@@ -199,7 +199,7 @@ def Tessera_ParamOp : Tessera_Op<"param", [Pure]> {
       OptionalAttr<ElementsAttr>:$data, OptionalAttr<UnitAttr>:$frozen,
       OptionalAttr<UnitAttr>:$no_decay, OptionalAttr<AnyAttr>:$lr_factor);
   let results = (outs AnyTensor:$result);
-  let form = "%result = tessera.param \"name\" init = #rule : type, or data = dense<...> : type";
+  let form = "%result = tessera.param \"name\" [{[frozen], [no_decay], [lr_factor = number]}] init = #rule : type, or data = dense<...> : type";
   let reason = "its initial value has the type of the result, so one type is enough, and the name comes first, as in a declaration";
   let assemblyFormat = [{
     ($name^)? attr-dict custom<Initial>($init, $data, type($result))

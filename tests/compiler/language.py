@@ -6,8 +6,9 @@ language.py OPT ROOT RECORDS             compares the page; every op has an exam
 language.py OPT ROOT RECORDS --update    writes the page
 
 RECORDS are the declarations as JSON (llvm-tblgen -dump-json). An example is the field `example` of the declaration, or else the op's
-first use in EXAMPLES. The element types of operands and results are those with which the compiler accepts the example.
+first use in EXAMPLES, or else the op on tensors of one type, with the simplest attributes that the compiler accepts. The element types of operands and results are those with which the compiler accepts the example.
 """
+import itertools
 import json
 import pathlib
 import re
@@ -25,6 +26,8 @@ FAMILIES = {'graph.td': 'Parameters, state, training', 'elementwise.td': 'Consta
 KINDS = {'unit attribute': 'flag', '64-bit signless integer attribute': 'integer', '64-bit integer array attribute': 'integers',
          '64-bit float attribute': 'number', 'bool attribute': 'bool', 'constant vector/tensor attribute': 'constant', 'string attribute': 'string', 'any attribute': 'any',
          'array attribute': 'array'}
+SIMPLE = {'64-bit signless integer attribute': ('0', '1'), '64-bit float attribute': ('0.5', '1.0'), 'bool attribute': ('true',),
+          '64-bit integer array attribute': ('[1]', '[1, 0]', '[0, 0]')}
 TENSOR = r'tensor<[^<>]*>'
 
 
@@ -179,11 +182,22 @@ def block_example(lines, at):
     return f'func.func @example({", ".join(arguments)}) {{\n{body}\n  return\n}}\n'
 
 
+def simple_examples(record):
+    """The op on tensors of one type, with values for the attributes that it requires."""
+    needed = [(name, kind) for name, kind in names_of(record, 'arguments', ('Attr',)) if not kind.get('isOptional') and kind.get('defaultValue') is None]
+    operands = [name for name, kind in names_of(record, 'arguments') if not is_several(kind)]
+    for values in itertools.product(*(SIMPLE.get(kind['summary'], ()) for _, kind in needed)):
+        attributes = ', '.join(f'{name} = {value}' for (name, _), value in zip(needed, values))
+        yield (f'func.func @example({", ".join(f"%{name}: tensor<4x3xf32>" for name in operands)}) {{\n'
+               f'  {", ".join("%" + name for name, _ in names_of(record, "results"))} = tessera.{record["opName"]} '
+               f'{", ".join("%" + name for name in operands)}{" {" + attributes + "}" if attributes else ""} : tensor<4x3xf32>\n  return\n}}\n')
+
+
 def candidates(op, corpus):
     name = 'tessera.' + op['name']
     given = op['record'].get('example')
     if given:
-        yield given.strip('\n') + '\n'
+        yield given.strip() + '\n'
         return
     for lines in corpus:
         for at, line in enumerate(lines):
@@ -192,6 +206,8 @@ def candidates(op, corpus):
             made = block_example(lines, at) if line.rstrip().endswith('{') else line_example(op['record'], line.strip())
             if made:
                 yield made
+    if 'Tessera_FormOp' in op['record']['!superclasses']:
+        yield from simple_examples(op['record'])
 
 
 def find_examples(ops):

@@ -5,7 +5,7 @@
 // N and a number are different dims.
 func.func @f(%a: tensor<?x4xf32, #tessera.dims<N>>, %b: tensor<17x4xf32>) {
   // CHECK: [TSR-0103] tessera.add: shapes do not broadcast: lhs dim 0 is N (Nx4xf32), rhs dim 0 is 17 (17x4xf32); they must be equal, or one of them 1
-  %0 = tessera.add %a, %b : tensor<?x4xf32, #tessera.dims<N>>, tensor<17x4xf32> -> tensor<?x4xf32, #tessera.dims<N>>
+  %0 = tessera.add %a, %b : (tensor<?x4xf32, #tessera.dims<N>>, tensor<17x4xf32>) -> tensor<?x4xf32, #tessera.dims<N>>
   return
 }
 
@@ -14,7 +14,7 @@ func.func @f(%a: tensor<?x4xf32, #tessera.dims<N>>, %b: tensor<17x4xf32>) {
 // Different symbols.
 func.func @f(%a: tensor<3x?xf32, #tessera.dims<N>>, %b: tensor<?x4xf32, #tessera.dims<"1 + S">>) {
   // CHECK: [TSR-0102] tessera.matmul: contracted dimensions differ: lhs dim 1 is N, rhs dim 0 is S + 1; they must be equal
-  %0 = tessera.matmul %a, %b : tensor<3x?xf32, #tessera.dims<N>>, tensor<?x4xf32, #tessera.dims<"1 + S">> -> tensor<3x4xf32>
+  %0 = tessera.matmul %a, %b : (tensor<3x?xf32, #tessera.dims<N>>, tensor<?x4xf32, #tessera.dims<"1 + S">>) -> tensor<3x4xf32>
   return
 }
 
@@ -23,7 +23,7 @@ func.func @f(%a: tensor<3x?xf32, #tessera.dims<N>>, %b: tensor<?x4xf32, #tessera
 // The result that follows.
 func.func @f(%a: tensor<?xf32, #tessera.dims<N>>) {
   // CHECK: [TSR-0105] tessera.concat: result dim 0 is N in 'tensor<?xf32, #tessera.dims<N>>', must be 2*N; did you mean 'tensor<?xf32, #tessera.dims<"2*N">>'?
-  %0 = tessera.concat %a, %a {axis = 0} : tensor<?xf32, #tessera.dims<N>>, tensor<?xf32, #tessera.dims<N>> -> tensor<?xf32, #tessera.dims<N>>
+  %0 = tessera.concat %a, %a {axis = 0} : tensor<?xf32, #tessera.dims<N>> -> tensor<?xf32, #tessera.dims<N>>
   return
 }
 
@@ -59,7 +59,7 @@ func.func @f(%a: tensor<?xf32, #tessera.dims<N>>) {
 // Parts of an open dim.
 func.func @f(%a: tensor<?xf32, #tessera.dims<N>>) {
   // CHECK: [TSR-0127] tessera.split: the parts have N + 3 elements along axis 0, the operand is Nxf32
-  %0:2 = tessera.split %a {axis = 0} : tensor<?xf32, #tessera.dims<N>> -> tensor<3xf32>, tensor<?xf32, #tessera.dims<N>>
+  %0:2 = tessera.split %a {axis = 0} : tensor<?xf32, #tessera.dims<N>> -> (tensor<3xf32>, tensor<?xf32, #tessera.dims<N>>)
   return
 }
 

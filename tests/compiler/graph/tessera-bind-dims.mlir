@@ -15,7 +15,7 @@ module attributes {tessera.dim_sizes = {N = 17 : i64, S = 5 : i64}} {
 // CHECK: func.func private @double(%{{.*}}: tensor<17x4xf32>) -> tensor<?x4xf32>
 // INFER: func.func private @double(%{{.*}}) -> tensor<?x4xf32, #tessera.dims<N>>
 func.func private @double(%x: tensor<?x4xf32, #tessera.dims<N>>) -> tensor<?x4xf32> {
-  %0 = tessera.add %x, %x : tensor<?x4xf32, #tessera.dims<N>>, tensor<?x4xf32, #tessera.dims<N>> -> tensor<?x4xf32>
+  %0 = tessera.add %x, %x : tensor<?x4xf32, #tessera.dims<N>> -> tensor<?x4xf32>
   return %0 : tensor<?x4xf32>
 }
 
@@ -40,7 +40,7 @@ func.func @f(%x: tensor<?x4xf32, #tessera.dims<N>> {tessera.name = "x"}, %y: ten
 
   // Sums, products, quotients and differences.
   // INFER: tessera.concat {{.*}} -> tensor<?xi64, #tessera.dims<"N + 2*S">>
-  %4 = tessera.concat %1, %2, %3 {axis = 0} : tensor<?xi64, #tessera.dims<N>>, tensor<?xi64, #tessera.dims<S>>, tensor<?xi64, #tessera.dims<S>> -> tensor<?xi64>
+  %4 = tessera.concat %1, %2, %3 {axis = 0} : (tensor<?xi64, #tessera.dims<N>>, tensor<?xi64, #tessera.dims<S>>, tensor<?xi64, #tessera.dims<S>>) -> tensor<?xi64>
   // INFER: tessera.reshape {{.*}} -> tensor<?x3xf32, #tessera.dims<"N*S*S + S">>
   // CHECK: tessera.reshape %[[Y]] : tensor<5x3x86xf32> -> tensor<?x3xf32>
   %5 = tessera.reshape %y : tensor<?x3x?xf32, #tessera.dims<S, "N*S + 1">> -> tensor<?x3xf32>
@@ -56,7 +56,7 @@ func.func @f(%x: tensor<?x4xf32, #tessera.dims<N>> {tessera.name = "x"}, %y: ten
   // CHECK: tessera.slice %[[X]] {size = [1, 4], start = [16, 0]}
   %9 = tessera.slice %x {start = ["N - 1", 0], size = [1, 4]} : tensor<?x4xf32, #tessera.dims<N>> -> tensor<1x4xf32>
   // INFER: tessera.matmul {{.*}} -> tensor<?x?xf32, #tessera.dims<N, N>>
-  %10 = tessera.matmul %x, %x {transpose_b = true} : tensor<?x4xf32, #tessera.dims<N>>, tensor<?x4xf32, #tessera.dims<N>> -> tensor<?x?xf32>
+  %10 = tessera.matmul %x, %x {transpose_b = true} : tensor<?x4xf32, #tessera.dims<N>> -> tensor<?x?xf32>
   // INFER: tessera.mean {{.*}} -> tensor<?xf32, #tessera.dims<N>>
   %11 = tessera.mean %10 {axes = [1]} : tensor<?x?xf32> -> tensor<?xf32>
   return %11 : tensor<?xf32>
@@ -66,7 +66,7 @@ func.func @f(%x: tensor<?x4xf32, #tessera.dims<N>> {tessera.name = "x"}, %y: ten
 // CHECK: func.func @conv(%{{.*}}: tensor<17x5x10x3xf32>
 // INFER: tessera.conv2d {{.*}} -> tensor<?x?x?x4xf32, #tessera.dims<N, "floor((S + 1)/2)", "2*S">>
 func.func @conv(%x: tensor<?x?x?x3xf32, #tessera.dims<N, S, "2*S">>, %f: tensor<3x3x3x4xf32>) {
-  %0 = tessera.conv2d %x, %f {dilation = [1, 1], padding = [1, 1, 1, 1], strides = [2, 1]} : tensor<?x?x?x3xf32, #tessera.dims<N, S, "2*S">>, tensor<3x3x3x4xf32> -> tensor<?x?x?x4xf32>
+  %0 = tessera.conv2d %x, %f {dilation = [1, 1], padding = [1, 1, 1, 1], strides = [2, 1]} : (tensor<?x?x?x3xf32, #tessera.dims<N, S, "2*S">>, tensor<3x3x3x4xf32>) -> tensor<?x?x?x4xf32>
   return
 }
 
@@ -76,7 +76,7 @@ func.func @conv(%x: tensor<?x?x?x3xf32, #tessera.dims<N, S, "2*S">>, %f: tensor<
 func.func @sum(%x: tensor<?x?xf32, #tessera.dims<S, N>>, %s: tensor<?xf32, #tessera.dims<N>>) {
   %0:2 = "tessera.scan"(%s, %x) ({
   ^bb0(%a: tensor<?xf32, #tessera.dims<N>>, %b: tensor<?xf32, #tessera.dims<N>>):
-    %c = tessera.add %a, %b : tensor<?xf32, #tessera.dims<N>>, tensor<?xf32, #tessera.dims<N>> -> tensor<?xf32, #tessera.dims<N>>
+    %c = tessera.add %a, %b : tensor<?xf32, #tessera.dims<N>>
     tessera.yield %c, %c : tensor<?xf32, #tessera.dims<N>>, tensor<?xf32, #tessera.dims<N>>
   }) {carried = 1 : i64} : (tensor<?xf32, #tessera.dims<N>>, tensor<?x?xf32, #tessera.dims<S, N>>) -> (tensor<?xf32, #tessera.dims<N>>, tensor<?x?xf32, #tessera.dims<S, N>>)
   return

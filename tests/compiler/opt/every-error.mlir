@@ -3,7 +3,7 @@
 // RUN: not tessera-opt %s > %t.out 2> %t.err
 // RUN: FileCheck %s < %t.err
 // RUN: grep -c "error:" %t.err | FileCheck %s --check-prefix=COUNT
-// COUNT: {{^}}8{{$}}
+// COUNT: {{^}}7{{$}}
 
 // CHECK: every-error.mlir:[[@LINE+3]]:35: error: [TSR-0001] expected ':'
 // CHECK: note: form: %result = tessera.relu %input : type
