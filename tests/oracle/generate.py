@@ -161,10 +161,20 @@ class Form:
         return ' '.join([self.row.name, *map(' = '.join, self.attributes.items())])
 
 
-# {kind: its forms} of the ops that the table defines.
-FORMS = {}
-for defined in (row for row in ROWS if row.group != 'other'):
-    FORMS.setdefault((defined.kind, defined.group), []).extend(Form(defined, attributes) for attributes in defined.forms)
+def forms_of_table():
+    """{(kind, group): forms} of the ops that the table defines. A kind draws the operands before it chooses a form."""
+    found = {}
+    for row in (row for row in ROWS if row.group != 'other'):
+        forms = found.setdefault((row.kind, row.group), [])
+        for name in ('dtypes', 'positive'):
+            if forms and getattr(forms[0].row, name) != getattr(row, name):
+                raise ValueError(f'tests/ops.py: kind {row.kind!r} has {name} {getattr(forms[0].row, name)} in the row of {forms[0].row.name} '
+                                 f'and {getattr(row, name)} in that of {row.name}; give {row.name} another kind')
+        forms += [Form(row, attributes) for attributes in row.forms]
+    return found
+
+
+FORMS = forms_of_table()
 
 
 def types_of(g, forms):
@@ -657,8 +667,12 @@ KINDS = {
     'noise': noise, 'pool_grad': pool_grad,
     'cross_entropy_grad': cross_entropy_grad, 'philox': philox, 'repeat': repeat, 'optimize': optimize,
 }
+# Other kinds of the table.
+GROUPS = {'one': one, 'two': two, 'reduction': reduction, 'along': along}
+KINDS.update({kind: GROUPS[group](kind) for kind, group in FORMS if kind not in KINDS})
 # Kinds whose result changes smoothly with float operands, save at kinks: those that gradients are checked of.
-SMOOTH = [k for k in KINDS if k not in ('compare', 'logic', 'argmax', 'one_hot', 'iota', 'random', 'loops', 'philox', 'optimize')]
+STEPPED = {kind for kind, group in FORMS if not any(form.row.smooth for form in FORMS[kind, group])}
+SMOOTH = [k for k in KINDS if k not in STEPPED | {'argmax', 'one_hot', 'iota', 'random', 'loops', 'philox', 'optimize'}]
 # What a kind chooses from: as many ops, or forms of one.
 VARIANTS = {
     **{kind: tuple(forms) for (kind, group), forms in FORMS.items() if len(forms) > 1},
