@@ -193,7 +193,8 @@ def Tessera_ParamOp : Tessera_Op<"param", [Pure]> {
     Attributes make a group of it: `frozen` (tessera.minimize computes no gradient and makes no step),
     `no_decay` (no weight decay), `lr_factor` (its learning rate is the optimizer's times this number).
     All reads of one parameter have the same ones.
-    `tessera.param "w" {lr_factor = 1.0e-1 : f64, no_decay} init = #tessera.constant<0.0> : tensor<4xf32>`
+
+    `tessera.param "w" {lr_factor = 0.1, no_decay} init = #tessera.constant<0.0> : tensor<4xf32>`
   }];
   let arguments = (ins OptionalAttr<StrAttr>:$name, OptionalAttr<Tessera_InitAttr>:$init,
       OptionalAttr<ElementsAttr>:$data, OptionalAttr<UnitAttr>:$frozen,
