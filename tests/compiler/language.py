@@ -24,7 +24,7 @@ FAMILIES = {'graph.td': 'Parameters, state, training', 'elementwise.td': 'Consta
             'dotted.td': 'Recomputation, resilience, scaling'}
 KINDS = {'unit attribute': 'flag', '64-bit signless integer attribute': 'integer', '64-bit integer array attribute': 'integers',
          '64-bit float attribute': 'number', 'bool attribute': 'bool', 'constant vector/tensor attribute': 'constant', 'string attribute': 'string', 'any attribute': 'any',
-         'array attribute': 'array'}
+         'array attribute': 'array', 'array of integers and expressions': 'integers'}
 TENSOR = r'tensor<[^<>]*>'
 
 
