@@ -25,7 +25,7 @@ FAMILIES = {'graph.td': 'Parameters, state, training', 'elementwise.td': 'Consta
             'dotted.td': 'Recomputation, resilience, scaling'}
 KINDS = {'unit attribute': 'flag', '64-bit signless integer attribute': 'integer', '64-bit integer array attribute': 'integers',
          '64-bit float attribute': 'number', 'bool attribute': 'bool', 'constant vector/tensor attribute': 'constant', 'string attribute': 'string', 'any attribute': 'any',
-         'array attribute': 'array'}
+         'array attribute': 'array', 'array of integers and expressions': 'integers'}
 SIMPLE = {'64-bit signless integer attribute': ('0', '1'), '64-bit float attribute': ('0.5', '1.0'), 'bool attribute': ('true',),
           '64-bit integer array attribute': ('[1]', '[1, 0]', '[0, 0]')}
 TENSOR = r'tensor<[^<>]*>'
