@@ -26,7 +26,7 @@ static const char tool[] = "tessera-run";
 typedef struct arguments {
     const char *bundle;
     const char *entry, *state_dir, *resume, *cpu, *device, *params, *export_params, *record,
-        *replay, *metrics, *store_log, *out, *check_finite, *keep_best;
+        *replay, *metrics, *store_log, *out, *check_finite, *keep_best, *tensorboard;
     uint64_t generation;
     uint64_t steps, seed, save_every, keep, eval_every, threads, device_memory, ranks, restarts,
         repeat, record_values, stop_after;
@@ -471,6 +471,7 @@ static tsr_result run_chosen(tsr_ctx *ctx, const arguments *given, tsr_model *mo
     TRY(ctx, check_flags(ctx, a->flags, mode));
     TRY(ctx, check_state_flags(ctx, a));
     TRY(ctx, tsr_report_open_metrics(ctx, report, a->metrics, tsr_run_get_stop()));
+    TRY(ctx, tsr_report_open_board(ctx, report, a->tensorboard, tsr_run_get_stop()));
     if (a->measure_memory && tsr_model_mark_workspace(model)) report->measured = model;
     if (a->measure_memory && !report->measured && !a->quiet)
         fprintf(stderr,
@@ -693,7 +694,7 @@ static tsr_result run_rank(tsr_ctx *ctx, tsr_transport *transport, void *user) {
     own.transport = transport;
     if (rank > 0) {
         own.quiet = true;
-        own.metrics = own.store_log = NULL;
+        own.metrics = own.store_log = own.tensorboard = NULL;
         ctx->log_level = TSR_LOG_ERROR;
     }
     tsr_result result = run_reported(ctx, &own);

@@ -16,6 +16,13 @@ export LD_LIBRARY_PATH=$library
 warnings='-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror'
 failed() { echo "FAILED: $1" >&2 && exit 1; }
 
+# ---- manual pages and completions (tools/completion says what stands in them)
+for tool in tessera-run tessera-aot; do
+    for path in "man1/$tool.1" "bash-completion/completions/$tool.bash" "zsh/site-functions/_$tool" "fish/vendor_completions.d/$tool.fish"; do
+        find "$work/root" -path "*/$path" -size +0 | grep -q . || failed "$path is not installed"
+    done
+done
+
 # ---- the headers: nothing else is installed for including, and each compiles alone, in every version of both languages
 find "$include" -type f ! -path "$include/tessera/*" | grep . && failed 'installed outside of include/tessera'
 for path in "$include"/tessera/*.h; do

@@ -11,7 +11,6 @@ best_of() { sed -n 's/^eval step \([0-9]*\) loss \([0-9.]*\) .*/\2 \1/p' "$1" | 
 # told_of FILE: the same of the line about the best generation.
 told_of() { sed -n 's/^best min:loss \([0-9.e-]*\) at step \([0-9]*\), generation.*/\2 \1/p' "$1" | tail -n 1 | { read -r step loss && printf '%s %.6f' "$step" "$loss"; }; }
 generations() { "$RUN" ls "$1" | sed -n 's/^generation \([0-9]*\) .* step \([0-9]*\) .*/\1:\2/p' | tr '\n' ' '; }
-state_at() { "$RUN" ls "$1" --verify | sed -n "s/^generation .* step $2 .* state \([0-9a-f]*\) .*/\1/p"; }
 
 # ---- the best generation ----
 

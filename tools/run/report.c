@@ -19,12 +19,18 @@ void tsr_report_init(tsr_report *report, bool quiet) {
     *report = (tsr_report){.quiet = quiet,
                            .terminal = isatty(STDERR_FILENO) == 1,
                            .lock = PTHREAD_MUTEX_INITIALIZER,
-                           .metrics = {.fd = -1}};
+                           .metrics = {.fd = -1},
+                           .board = {.fd = -1}};
 }
 
 tsr_result tsr_report_open_metrics(tsr_ctx *ctx, tsr_report *report, const char *path,
                                    volatile sig_atomic_t *stop) {
     return path ? tsr_lines_open(ctx, "metrics", path, stop, &report->metrics) : TSR_SUCCESS;
+}
+
+tsr_result tsr_report_open_board(tsr_ctx *ctx, tsr_report *report, const char *directory,
+                                 volatile sig_atomic_t *stop) {
+    return directory ? tsr_tensorboard_open(ctx, directory, stop, &report->board) : TSR_SUCCESS;
 }
 
 static void end_line(tsr_report *report) {
@@ -37,7 +43,10 @@ static void end_line(tsr_report *report) {
 tsr_result tsr_report_finish(tsr_ctx *ctx, tsr_report *report) {
     end_line(report);
     tsr_buffer_finish(&report->line);
-    return tsr_lines_close(ctx, &report->metrics);
+    tsr_result metrics = tsr_lines_close(ctx, &report->metrics);
+    tsr_ctx aside = tsr_ctx_fork(ctx);
+    tsr_result board = tsr_tensorboard_close(metrics.code ? &aside : ctx, &report->board);
+    return metrics.code ? metrics : board;
 }
 
 /* ---- metrics: one JSON object a line, written at once ---- */
@@ -83,6 +92,24 @@ static void write_step(tsr_report *report, const tsr_step_report *step) {
     end_record(report);
 }
 
+static void add_to_board(tsr_report *report, const tsr_step_report *step) {
+    tsr_tensorboard *board = &report->board;
+    double seconds = step->seconds - report->board_seconds;
+    uint64_t before = report->board_step ? report->board_step : step->first_step;
+    tsr_tensorboard_begin(board, step->step);
+    for (size_t i = 0; i < step->output_count; i++)
+        if (step->outputs[i].shape.rank == 0)
+            tsr_tensorboard_scalar(
+                board, "train", step->outputs[i].name,
+                tsr_dtype_read(step->outputs[i].dtype, step->outputs[i].data, 0));
+    if (seconds > 0)
+        tsr_tensorboard_scalar(board, "throughput", "samples_per_second",
+                               (double)(step->samples * (step->step - before)) / seconds);
+    tsr_tensorboard_end(board);
+    report->board_step = step->step;
+    report->board_seconds = step->seconds;
+}
+
 /* A terminal would wrap a longer line, and the next one would not replace it. The last column stays
  * free: some terminals wrap when it is written. */
 static void print_progress(tsr_report *report, const tsr_step_report *step) {
@@ -116,6 +143,7 @@ void tsr_report_step(void *user, const tsr_step_report *step) {
     bool last = step->step == step->last_step;
     tell_untraced(report, step);
     if (tsr_lines_is_open(&report->metrics)) write_step(report, step);
+    if (tsr_tensorboard_is_open(&report->board)) add_to_board(report, step);
     if (report->quiet || (step->seconds < report->next_update && !last)) return;
     report->next_update = step->seconds + (report->terminal ? terminal_interval : plain_interval);
     print_progress(report, step);
@@ -128,6 +156,12 @@ void tsr_report_eval(void *user, const tsr_eval_report *eval) {
     for (size_t i = 0; i < eval->count; i++) printf(" %s %.6f", eval->names[i], eval->means[i]);
     printf(" (%" PRIu64 " row%s)\n", eval->rows, TSR_PLURAL(eval->rows));
     fflush(stdout); /* a killed run then leaves whole lines; tsr_tool_finish reports an error */
+    if (tsr_tensorboard_is_open(&report->board)) {
+        tsr_tensorboard_begin(&report->board, eval->step);
+        for (size_t k = 0; k < eval->count; k++)
+            tsr_tensorboard_scalar(&report->board, "eval", eval->names[k], eval->means[k]);
+        tsr_tensorboard_end(&report->board);
+    }
     if (!tsr_lines_is_open(&report->metrics)) return;
     begin_record(report, "eval", eval->step);
     tsr_buffer_printf(&report->line, ",\"rows\":%" PRIu64 ",\"outputs\":{", eval->rows);

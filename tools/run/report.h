@@ -9,19 +9,23 @@
 #include "runtime/base/buffer.h"
 #include "tessera/tessera.h"
 #include "tools/common/lines.h"
+#include "tools/run/tensorboard.h"
 
 #include <pthread.h>
 
 typedef struct tsr_report {
     bool quiet;
-    bool terminal;             /* stderr is a terminal: the progress line is rewritten in place */
-    pthread_mutex_t lock;      /* protects line_open: saves log from their own thread */
-    bool line_open;            /* a progress line without its newline is on the terminal */
-    double next_update;        /* seconds of the run */
-    tsr_lines metrics;         /* owned; may be closed */
-    tsr_buffer line;           /* line of the metrics; owned, reused */
-    const tsr_model *measured; /* its workspace is marked but not yet reported; or NULL */
-    uint64_t first_step;       /* the first step of the run */
+    bool terminal;         /* stderr is a terminal: the progress line is rewritten in place */
+    pthread_mutex_t lock;  /* protects line_open: saves log from their own thread */
+    bool line_open;        /* a progress line without its newline is on the terminal */
+    double next_update;    /* seconds of the run */
+    tsr_lines metrics;     /* owned; may be closed */
+    tsr_tensorboard board; /* owned; may be closed */
+    uint64_t board_step;   /* the last step in it, and its seconds */
+    double board_seconds;
+    tsr_buffer line;                  /* line of the metrics; owned, reused */
+    const tsr_model *measured;        /* its workspace is marked but not yet reported; or NULL */
+    uint64_t first_step;              /* the first step of the run */
     uint64_t trace_first, trace_last; /* steps to be traced, until they are reported; or 0 */
 } tsr_report;
 
@@ -30,6 +34,9 @@ void tsr_report_init(tsr_report *report, bool quiet);
  * torn last line, so the path must have been compared with the input files before. */
 TSR_RESULT tsr_report_open_metrics(tsr_ctx *ctx, tsr_report *report, const char *path,
                                    volatile sig_atomic_t *stop);
+/* Opens an event file in a directory, if one is given. */
+TSR_RESULT tsr_report_open_board(tsr_ctx *ctx, tsr_report *report, const char *directory,
+                                 volatile sig_atomic_t *stop);
 /* Ends the progress line; fails with TSR_IO if metrics could not be written. May be called twice.
  */
 TSR_RESULT tsr_report_finish(tsr_ctx *ctx, tsr_report *report);
