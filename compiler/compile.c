@@ -438,9 +438,12 @@ static void note_sizes(compilation *c) {
     MlirNamedAttribute *sizes = TSR_NEW(&c->arena, MlirNamedAttribute, count + 1);
     TSR_NEED(sizes);
     for (size_t i = 0; i < count; i++)
-        sizes[i] =
-            mlirNamedAttributeGet(mlirIdentifierGet(c->mlir, tsr_ref(c->options->dims[i].symbol)),
-                                  tsr_attr_make_i64(c->mlir, (int64_t)c->options->dims[i].size));
+        sizes[i] = mlirNamedAttributeGet(
+            mlirIdentifierGet(c->mlir, tsr_ref(c->options->dims[i].symbol)),
+            c->options->dims[i].size_count > 1
+                ? tsr_attr_make_i64s(c->mlir, c->options->dims[i].size_count,
+                                     c->options->dims[i].sizes)
+                : tsr_attr_make_i64(c->mlir, (int64_t)c->options->dims[i].size));
     if (count)
         tsr_op_set(mlirModuleGetOperation(c->module), TSR_SIZES_NAME,
                    mlirDictionaryAttrGet(c->mlir, (intptr_t)count, sizes));

@@ -65,8 +65,8 @@ typedef struct tsr_compile_options {
      * no limit. At most INT64_MAX. */
     uint64_t workspace_max;
     const char *started_on; /* "2026-11-21T00:00:00Z": put into the provenance; NULL: no time */
-    /* Of an ONNX model: the sizes of its open dims; and where the values of its parameters are
-     * written, as safetensors, if it has any (NULL: they are not written). */
+    /* The sizes of open dims; several only of a program in MLIR. Of an ONNX model: where the values
+     * of its parameters are written, as safetensors, if it has any (NULL: they are not written). */
     const tsr_dim_binding *dims;
     size_t dim_count;
     const char *weights_path;

@@ -4,6 +4,7 @@
  */
 #include "manifests/config.h"
 
+#include "manifests/anchor.h"
 #include "runtime/base/array.h"
 #include "runtime/base/hash/hash.h"
 #include "runtime/base/io/json.h"
@@ -90,8 +91,14 @@ const tsr_config_tensor *tsr_config_find_tensor(const tsr_config *config, const 
     FIND_BY_NAME(config->tensors, config->tensor_count, name);
 }
 
-const tsr_config_entry *tsr_config_find_entry(const tsr_config *config, const char *name) {
+static const tsr_config_entry *find_exact(const tsr_config *config, const char *name) {
     FIND_BY_NAME(config->entries, config->entry_count, name);
+}
+
+const tsr_config_entry *tsr_config_find_entry(const tsr_config *config, const char *name) {
+    const tsr_config_entry *found = find_exact(config, name);
+    size_t copy = found ? 0 : tsr_anchor_find(config, name);
+    return found || copy == config->entry_count ? found : &config->entries[copy];
 }
 
 /* ---- verification ---- */

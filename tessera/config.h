@@ -97,7 +97,8 @@ TSR_API bool
 tsr_port_is_filled(tsr_port_source source); /* true if the runtime fills it: STEP, SEED */
 TSR_API const char *tsr_entry_kind_name(tsr_entry_kind kind);
 
-/* NULL when absent. */
+/* NULL when absent. An entry that was built for several sizes of its dims is "NAME[N=8]", … in the
+ * config; for "NAME" the first of them is returned. */
 TSR_API const tsr_config_tensor *tsr_config_find_tensor(const tsr_config *config, const char *name);
 TSR_API const tsr_config_entry *tsr_config_find_entry(const tsr_config *config, const char *name);
 

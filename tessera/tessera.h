@@ -220,8 +220,10 @@ TSR_API TSR_RESULT tsr_model_export_params(tsr_ctx *ctx, const tsr_model *model,
 
 /* Makes one call; tensors are matched by name. All inputs of source ARGUMENT or DATA must be given
  * (TSR_USAGE lists them), with equal dtypes and shapes (TSR_DATA). Outputs are optional. If rows
- * are independent, dimension 0 may be any number of rows, equal for all tensors. `entry` NULL means
- * the only INFER entry. A TRAIN entry is refused (TSR_USAGE): use tsr_train. On failure the
+ * are independent, dimension 0 may be any number of rows, equal for all tensors. If the entry was
+ * built for several sizes of its dims, the config has an entry "NAME[N=8]" for each, and a call of
+ * "NAME" makes the one that has the shapes of the inputs (TSR_DATA if there is none). `entry` NULL
+ * means the only INFER entry. A TRAIN entry is refused (TSR_USAGE): use tsr_train. On failure the
  * contents of the outputs are undefined. */
 TSR_API TSR_RESULT tsr_model_call(tsr_ctx *ctx, tsr_model *model, const char *entry,
                                   const tsr_tensor *inputs, size_t input_count,

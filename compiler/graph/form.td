@@ -10,6 +10,7 @@ class Tessera_AttributeText<string name, Attr attribute> {
   string text = name # !cond(!eq(summary, "unit attribute"): "",
       !eq(summary, "64-bit signless integer attribute"): " = integer",
       !eq(summary, "64-bit integer array attribute"): " = [integer, ...]",
+      !eq(summary, "array of integers and expressions"): " = [integer, ...]",
       !eq(summary, "64-bit float attribute"): " = number",
       !eq(summary, "bool attribute"): " = bool",
       !eq(summary, "string attribute"): " = string",

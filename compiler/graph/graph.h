@@ -49,7 +49,7 @@ bool tsr_graph_is_lowered_func(MlirOperation op);
     "tsched-verify,tsched-apply,tessera-handlers,tessera-specialize-calls,tessera-verify"
 #define TSR_GRAPH_PIPELINE                                                                         \
     "tessera-bind-dims," TSR_GRAPH_CHECK ",tessera-name-calls,inline,"                             \
-    "tessera-streams,tessera-keep-entries,tessera-mark-infinite,"                                  \
+    "tessera-streams,tessera-keep-entries,tessera-mark-infinite,tessera-copy-anchors,"             \
     "tessera-inline-regions,tessera-infer-shapes,tessera-prove-rows,tessera-count-samples,"        \
     "tessera-"                                                                                     \
     "flatten," TSR_CANONICALIZE ",cse,tessera-identify,tessera-autodiff,tessera-outline,"          \

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Calls an entry once, or for any number of rows in batches if its rows are independent. Inputs
- * come from memory or array files, outputs go to memory or array files; a wire connects one input
- * or output.
+ * Calls an entry once, or for any number of rows in batches if its rows are independent. Of an
+ * entry with copies for several sizes, the inputs choose one. Inputs come from memory or array
+ * files, outputs go to memory or array files; a wire connects one input or output.
  */
+#include "loader/calls/anchors.h"
 #include "loader/calls/call_log.h"
 #include "loader/calls/finite.h"
 #include "loader/model.h"
@@ -35,6 +36,7 @@ typedef struct call {
     tsr_use use; /* active if `model` is set */
     size_t index;
     const tsr_config_entry *entry;
+    bool chooses; /* the inputs choose one of the copies of the entry */
     tsr_arena arena;
     wire inputs[TSR_CONFIG_PORTS_MAX], outputs[TSR_CONFIG_PORTS_MAX];
     tsr_array_writer *writers[TSR_CONFIG_PORTS_MAX]; /* owned; one per file */
@@ -62,10 +64,20 @@ static const char *list_inputs(const tsr_config_entry *entry, tsr_arena *arena) 
     return text ? text : "?";
 }
 
+/* The length of an entry's name, without the sizes of a copy. */
+static size_t name_length(const char *name) {
+    tsr_anchor anchor;
+    return tsr_anchor_read(name, &anchor) ? anchor.name_length : strlen(name);
+}
+
 static const char *list_entries(const tsr_config *config, tsr_arena *arena) {
     const char *text = "";
-    for (size_t i = 0; text && i < config->entry_count; i++)
-        text = tsr_arena_printf(arena, "%s%s%s", text, i ? ", " : "", config->entries[i].name);
+    for (size_t i = 0; text && i < config->entry_count; i++) {
+        const char *name = config->entries[i].name;
+        if (tsr_anchor_follows(config, i)) continue;
+        text =
+            tsr_arena_printf(arena, "%s%s%.*s", text, i ? ", " : "", (int)name_length(name), name);
+    }
     return text ? text : "?";
 }
 
@@ -77,8 +89,13 @@ tsr_result tsr_model_find_entry(tsr_ctx *ctx, const tsr_model *model, const char
         bool fits =
             name ? strcmp(config->entries[i].name, name) == 0 : config->entries[i].kind == kind;
         if (!fits || (!name && tsr_program_is_handler(&model->program, (uint32_t)i))) continue;
+        if (!name && tsr_anchor_follows(config, i)) continue;
         found = i;
         count++;
+    }
+    if (name && count == 0) {
+        found = tsr_anchor_find(config, name);
+        count = found < config->entry_count;
     }
     if (count == 1) {
         *out_entry = found;
@@ -179,12 +196,46 @@ static tsr_result begin(tsr_ctx *ctx, tsr_model *model, const char *entry, call 
     self->model = model;
     self->entry = &model->config.entries[self->index];
     self->rows = UINT64_MAX;
+    tsr_anchor anchor;
+    self->chooses = tsr_anchor_read(self->entry->name, &anchor) &&
+                    (!entry || strcmp(self->entry->name, entry) != 0);
     if (self->entry->kind == TSR_ENTRY_TRAIN)
         FAIL(ctx, TSR_USAGE,
              "entry '%s' is a train entry and cannot be called; run it over data, with a number of "
              "steps",
              self->entry->name);
     return tsr_model_check_ready(ctx, model, self->index);
+}
+
+/* Chooses the copy of the entry that fits the inputs, and connects them to it. `shapes` has one for
+ * each input of the entry. */
+static tsr_result choose_copy(tsr_ctx *ctx, call *self, const tsr_shape *shapes) {
+    tsr_anchor_input inputs[TSR_CONFIG_PORTS_MAX];
+    size_t count = 0, chosen = self->index;
+    if (!self->chooses) return TSR_SUCCESS;
+    for (size_t i = 0; i < self->entry->input_count; i++) {
+        const tsr_array *array = self->inputs[i].array;
+        if (self->inputs[i].port)
+            inputs[count++] = (tsr_anchor_input){i, &shapes[i], array && tsr_array_is_flat(array)};
+    }
+    TRY(ctx, tsr_anchor_choose(ctx, &self->model->config, self->index, inputs, count, &chosen));
+    if (chosen == self->index) return TSR_SUCCESS;
+    tsr_use_end(self->model, &self->use);
+    self->index = chosen;
+    self->entry = &self->model->config.entries[chosen];
+    tsr_model *model = self->model;
+    self->model = NULL; /* finish ends no use, if none begins */
+    TRY(ctx, tsr_use_begin(ctx, model, TSR_USE_CALL, chosen, &self->use));
+    self->model = model;
+    for (size_t i = 0; i < self->entry->input_count; i++) {
+        wire *input = &self->inputs[i];
+        if (!input->port) continue;
+        input->port = &self->entry->inputs[i];
+        input->memory = tsr_executor_get_input(model->executor, chosen, i);
+        bool fits = tsr_shape_size(&input->port->shape, input->port->dtype, &input->row_bytes);
+        TSR_ASSERT(fits);
+    }
+    return TSR_SUCCESS;
 }
 
 static tsr_result check_complete(tsr_ctx *ctx, call *self) {
@@ -398,12 +449,17 @@ static tsr_result shape_output(tsr_ctx *ctx, const call *self, const wire *outpu
 static tsr_result connect_tensors(tsr_ctx *ctx, call *self, const tsr_tensor *inputs,
                                   size_t input_count, const tsr_tensor *outputs,
                                   size_t output_count) {
-    wire *target = NULL;
+    wire *target = NULL, *targets[TSR_CONFIG_PORTS_MAX];
+    tsr_shape shapes[TSR_CONFIG_PORTS_MAX];
     for (size_t i = 0; i < input_count; i++) {
-        TRY(ctx, claim(ctx, self, inputs[i].name, true, &target));
-        TRY(ctx, check_input(ctx, self, target, inputs[i].dtype, &inputs[i].shape));
+        TRY(ctx, claim(ctx, self, inputs[i].name, true, &targets[i]));
+        shapes[targets[i] - self->inputs] = inputs[i].shape;
+    }
+    TRY(ctx, choose_copy(ctx, self, shapes));
+    for (size_t i = 0; i < input_count; i++) {
+        TRY(ctx, check_input(ctx, self, targets[i], inputs[i].dtype, &inputs[i].shape));
         TRY(ctx, check_memory(ctx, "input", &inputs[i]));
-        target->tensor = inputs[i].data;
+        targets[i]->tensor = inputs[i].data;
     }
     TRY(ctx, check_complete(ctx, self));
     for (size_t i = 0; i < output_count; i++) {
@@ -452,11 +508,17 @@ static tsr_shape shape_file(const call *self, const wire *input) {
 
 static tsr_result connect_inputs(tsr_ctx *ctx, call *self, const tsr_binding *inputs,
                                  size_t input_count) {
-    wire *target = NULL;
+    wire *targets[TSR_CONFIG_PORTS_MAX];
+    tsr_shape shapes[TSR_CONFIG_PORTS_MAX];
     TRY(ctx, tsr_bindings_check_streams(ctx, inputs, input_count));
     for (size_t i = 0; i < input_count; i++) {
-        TRY(ctx, claim(ctx, self, inputs[i].name, true, &target));
-        TRY(ctx, tsr_array_open(ctx, inputs[i].path, target->port->dtype, &target->array));
+        TRY(ctx, claim(ctx, self, inputs[i].name, true, &targets[i]));
+        TRY(ctx, tsr_array_open(ctx, inputs[i].path, targets[i]->port->dtype, &targets[i]->array));
+        shapes[targets[i] - self->inputs] = *tsr_array_get_shape(targets[i]->array);
+    }
+    TRY(ctx, choose_copy(ctx, self, shapes));
+    for (size_t i = 0; i < input_count; i++) {
+        wire *target = targets[i];
         const tsr_shape shape = shape_file(self, target);
         TRY(ctx, check_input(ctx, self, target, tsr_array_get_dtype(target->array), &shape));
         tsr_array_tell_flat(ctx, target->array, "input", target->port->name, &shape);
@@ -537,13 +599,14 @@ tsr_result tsr_model_run_files(tsr_ctx *ctx, tsr_model *model, const char *entry
         tsr_options_copy(ctx, "tsr_call_options", options, &self.options, sizeof self.options));
     const bool keeps = self.options.keeps_nothing || self.options.record || self.options.replay;
     TRY_GOTO(ctx, result, begin(ctx, model, entry, &self));
-    if (self.options.repeat) TRY_GOTO(ctx, result, connect_carried(ctx, &self));
+    if (self.options.repeat && !self.chooses) TRY_GOTO(ctx, result, connect_carried(ctx, &self));
     if (output_count == 0 && !keeps)
         FAIL_GOTO(ctx, result, TSR_USAGE,
                   "no output of entry '%s' is requested, so all results would be lost; request at "
                   "least one output",
                   self.entry->name);
     TRY_GOTO(ctx, result, connect_inputs(ctx, &self, inputs, input_count));
+    if (self.options.repeat && self.chooses) TRY_GOTO(ctx, result, connect_carried(ctx, &self));
     TRY_GOTO(ctx, result, connect_outputs(ctx, &self, outputs, output_count));
     TRY_GOTO(ctx, result, open_log(ctx, &self));
     TRY_GOTO(ctx, result, self.options.repeat ? run_repeated(ctx, &self) : run_rows(ctx, &self));

@@ -5,32 +5,57 @@
 #include "runtime/base/buffer.h"
 #include "runtime/base/io/io.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { DIGITS_MAX = 18 };
+enum { DIGITS_MAX = 18, SIZES_MAX = 64 };
 
 bool tsr_aot_is_onnx(const char *path) {
     size_t length = strlen(path);
     return length > 5 && strcmp(path + length - 5, ".onnx") == 0;
 }
 
+/* Reads "1,8,64". */
+static bool read_sizes(const char *text, int64_t *out_sizes, size_t *out_count) {
+    size_t count = 0;
+    for (;; text++) {
+        size_t digits = strspn(text, "0123456789");
+        if (!digits || digits > DIGITS_MAX || count == SIZES_MAX) return false;
+        out_sizes[count++] = (int64_t)strtoull(text, NULL, 10);
+        text += digits;
+        if (*text != ',') break;
+    }
+    *out_count = count;
+    return !*text;
+}
+
 tsr_result tsr_aot_read_dims(tsr_ctx *ctx, const char *command, const tsr_flag_list *texts,
                              tsr_arena *arena, tsr_dim_binding *out_dims) {
     for (size_t i = 0; i < texts->count; i++) {
         const char *text = texts->texts[i], *equals = strrchr(text, '=');
-        size_t digits = equals ? strspn(equals + 1, "0123456789") : 0;
-        bool fits =
-            equals && equals > text && digits && digits <= DIGITS_MAX && !equals[1 + digits];
-        if (!fits)
-            FAIL(ctx, TSR_USAGE, "%s: --dim is '%s'; expected NAME=SIZE, as N=64", command, text);
+        int64_t *sizes = tsr_arena_alloc(arena, SIZES_MAX, sizeof *sizes, _Alignof(int64_t));
+        size_t count = 0;
+        if (!sizes) FAIL(ctx, TSR_MEMORY, "no memory for the arguments");
+        if (!equals || equals == text || !read_sizes(equals + 1, sizes, &count))
+            FAIL(ctx, TSR_USAGE,
+                 "%s: --dim is '%s'; expected NAME=SIZE, as N=64, or NAME=SIZE,SIZE,… with at most "
+                 "%d sizes",
+                 command, text, SIZES_MAX);
+        for (size_t k = 1; k < count; k++)
+            if (sizes[k] <= sizes[k - 1])
+                FAIL(ctx, TSR_USAGE,
+                     "%s: --dim is '%s'; expected sizes in ascending order, got %" PRId64
+                     " after %" PRId64,
+                     command, text, sizes[k], sizes[k - 1]);
         const char *symbol = tsr_arena_strndup(arena, text, (size_t)(equals - text));
         if (!symbol) FAIL(ctx, TSR_MEMORY, "no memory for the arguments");
         for (size_t k = 0; k < i; k++)
             if (strcmp(out_dims[k].symbol, symbol) == 0)
                 FAIL(ctx, TSR_USAGE, "%s: --dim %s is given twice", command, symbol);
-        out_dims[i] = (tsr_dim_binding){.symbol = symbol, .size = strtoull(equals + 1, NULL, 10)};
+        out_dims[i] = (tsr_dim_binding){
+            .symbol = symbol, .size = (uint64_t)sizes[0], .sizes = sizes, .size_count = count};
     }
     return TSR_SUCCESS;
 }

@@ -10,8 +10,9 @@
 
 /* True for a name that ends in ".onnx". */
 bool tsr_aot_is_onnx(const char *path);
-/* Reads the texts "NAME=SIZE" of --dim. `out_dims` has room for TSR_FLAG_LIST_MAX; the names are in
- * the arena. TSR_USAGE for another form, or a name that is given twice. */
+/* Reads the texts "NAME=SIZE" or "NAME=SIZE,SIZE" of --dim. `out_dims` has room for
+ * TSR_FLAG_LIST_MAX; the names are in the arena. TSR_USAGE for another form, or a name that is
+ * given twice. */
 TSR_RESULT tsr_aot_read_dims(tsr_ctx *ctx, const char *command, const tsr_flag_list *texts,
                              tsr_arena *arena, tsr_dim_binding *out_dims);
 /* True if the text of a module names a file of parameters; false also if it cannot be read. */

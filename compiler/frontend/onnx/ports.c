@@ -130,6 +130,11 @@ tsr_result tsr_onnx_check_bindings(const tsr_onnx_importer *im) {
         list_inputs(im, symbol, &inputs);
         bool found = inputs.size_bytes > 0;
         tsr_buffer_finish(&inputs);
+        if (im->options->bindings[i].size_count > 1)
+            FAIL(im->ctx, TSR_USAGE,
+                 "dim '%s' has %zu sizes; expected one, because the shapes of an ONNX model are "
+                 "computed when it is imported",
+                 symbol, im->options->bindings[i].size_count);
         if (!found)
             FAIL(im->ctx, TSR_USAGE,
                  "--dim %s=%" PRIu64 ": no open dim of an input of '%s' has "

@@ -1,10 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass tessera-bind-dims: gives the symbols of open dims the sizes that the module's attribute
- * TSR_SIZES_NAME says, so that every dim that was open is known. The program is then the same as if
- * its source had these sizes.
+ * Passes that give the symbols of open dims the sizes that the module's attribute TSR_SIZES_NAME
+ * says.
  *
- * Outline: the sizes · dims and types · attributes of ops · functions · errors about symbols.
+ * Pass tessera-bind-dims binds symbols that have one size. If all have, every dim is known
+ * afterwards, and the program is the same as if its source had these sizes. A dim with a symbol of
+ * several sizes stays open until calls are inlined.
+ *
+ * Pass tessera-copy-anchors then replaces an entry that has such symbols by one copy for each
+ * combination of their sizes, an anchor: @predict becomes @"predict[N=1]" and @"predict[N=8]", in
+ * which every dim is known.
+ *
+ * Outline: the sizes · dims and types · attributes of ops · functions · errors about symbols ·
+ * anchors.
  */
 #include "compiler/graph/graph.h"
 #include "compiler/ir/attributes.h"
@@ -17,10 +25,17 @@
 #include <stdio.h>
 #include <string.h>
 
+enum {
+    SIZES_MAX = 64,   /* of one symbol */
+    ANCHORS_MAX = 256 /* of one entry */
+};
+
 typedef struct symbol {
     const char *name; /* borrowed from the MLIR context */
-    int64_t size;
-    bool used; /* some dim of the program has it */
+    int64_t sizes[SIZES_MAX];
+    size_t count;
+    size_t chosen; /* the size that dims get; `count`: dims with the symbol stay open */
+    bool used;     /* some dim of the program has it */
 } symbol;
 
 typedef struct binder {
@@ -32,6 +47,7 @@ typedef struct binder {
     MlirOperation op;         /* for errors */
     const char *unbound;      /* the first symbol without a size in the dim that is bound */
     MlirOperation unbound_in; /* the op where a symbol without a size was reported */
+    bool stays;               /* the dim that is bound has a symbol of several sizes */
     bool done;                /* no error yet */
 } binder;
 
@@ -42,9 +58,33 @@ static bool refuse(MlirOperation op, const char *text) {
     return false;
 }
 
+/* The sizes of one symbol: an integer, or an array of them. */
+static bool read_list(MlirOperation module, MlirAttribute attr, symbol *s) {
+    bool is_list = mlirAttributeIsAArray(attr);
+    intptr_t count = is_list ? mlirArrayAttrGetNumElements(attr) : 1;
+    char text[256];
+    if (count < 1 || count > SIZES_MAX) {
+        snprintf(text, sizeof text, "dim '%.100s' has %zd sizes, needs 1 to %d", s->name,
+                 (ssize_t)count, SIZES_MAX);
+        return refuse(module, text);
+    }
+    for (intptr_t i = 0; i < count; i++) {
+        int64_t size = 0;
+        bool read = tsr_attr_i64(is_list ? mlirArrayAttrGetElement(attr, i) : attr, &size);
+        snprintf(text, sizeof text, "dim '%.100s' has the size %" PRId64 ", needs at least 1",
+                 s->name, size);
+        if (!read || size < 1) return refuse(module, text);
+        snprintf(text, sizeof text, "dim '%.100s' has the size %" PRId64 " twice", s->name, size);
+        for (size_t k = 0; k < s->count; k++)
+            if (s->sizes[k] == size) return refuse(module, text);
+        s->sizes[s->count++] = size;
+    }
+    s->chosen = s->count > 1 ? s->count : 0;
+    return true;
+}
+
 static bool read_sizes(binder *b, MlirOperation module) {
     MlirAttribute list = tsr_op_attr(module, TSR_SIZES_NAME);
-    char text[256];
     if (mlirAttributeIsNull(list)) return true;
     if (!mlirAttributeIsADictionary(list))
         return refuse(module, TSR_SIZES_NAME " is no dictionary of sizes, such as {N = 64}");
@@ -55,10 +95,7 @@ static bool read_sizes(binder *b, MlirOperation module) {
         MlirNamedAttribute one = mlirDictionaryAttrGetElement(list, (intptr_t)i);
         symbol *s = &b->symbols[i];
         s->name = mlirIdentifierStr(one.name).data;
-        if (tsr_attr_i64(one.attribute, &s->size) && s->size >= 1) continue;
-        snprintf(text, sizeof text, "dim '%.100s' has the size %" PRId64 ", needs at least 1",
-                 s->name, s->size);
-        return refuse(module, text);
+        if (!read_list(module, one.attribute, s)) return false;
     }
     return true;
 }
@@ -77,7 +114,9 @@ static tsr_dim_range size_of(void *user, const char *name) {
         return (tsr_dim_range){INT64_MIN, INT64_MAX};
     }
     s->used = true;
-    return (tsr_dim_range){s->size, s->size};
+    b->stays = b->stays || s->chosen == s->count;
+    if (s->chosen == s->count) return (tsr_dim_range){INT64_MIN, INT64_MAX};
+    return (tsr_dim_range){s->sizes[s->chosen], s->sizes[s->chosen]};
 }
 
 /* ---- dims and types -------------------------------------------------------------------------- */
@@ -86,7 +125,9 @@ static tsr_dim_range size_of(void *user, const char *name) {
 static void list_symbol(void *user, const char *name) {
     tsr_buffer *out = ((void **)user)[0];
     const symbol *s = find_symbol(((void **)user)[1], name);
-    if (s) tsr_buffer_printf(out, "%s%s = %" PRId64, out->size_bytes ? ", " : "", name, s->size);
+    if (s)
+        tsr_buffer_printf(out, "%s%s = %" PRId64, out->size_bytes ? ", " : "", name,
+                          s->sizes[s->chosen]);
 }
 
 static void refuse_value(binder *b, uint64_t dim) {
@@ -118,13 +159,14 @@ static void refuse_unbound(binder *b, uint64_t dim) {
 static void bind_dim(binder *b, uint64_t *dim) {
     uint64_t value;
     b->unbound = NULL;
+    b->stays = false;
     if (!tsr_dim_is_open(*dim)) return;
     bool found = tsr_dim_value(*dim, size_of, b, &value);
     if (b->unbound)
         refuse_unbound(b, *dim);
-    else if (!found)
+    else if (!found && !b->stays)
         refuse_value(b, *dim);
-    else
+    else if (!b->stays)
         *dim = value;
 }
 
@@ -150,7 +192,7 @@ static void bind_value(binder *b, MlirValue value) {
 /* An array with an expression. */
 static void bind_list(binder *b, MlirOperation op, const char *name) {
     MlirAttribute list = tsr_op_attr(op, name);
-    int64_t values[TSR_RANK_MAX];
+    MlirAttribute values[TSR_RANK_MAX];
     bool any = false;
     if (mlirAttributeIsNull(list) || !mlirAttributeIsAArray(list)) return;
     size_t count = (size_t)mlirArrayAttrGetNumElements(list);
@@ -161,9 +203,9 @@ static void bind_list(binder *b, MlirOperation op, const char *name) {
         if (!tsr_dim_read(entry, &dim)) return;
         any = any || mlirAttributeIsAString(entry);
         bind_dim(b, &dim);
-        values[i] = (int64_t)dim;
+        values[i] = tsr_dim_attr(b->context, dim);
     }
-    if (any && b->done) tsr_op_set(op, name, tsr_attr_make_i64s(b->context, count, values));
+    if (any && b->done) tsr_op_set(op, name, mlirArrayAttrGet(b->context, (intptr_t)count, values));
 }
 
 static void bind_function_type(binder *b, MlirOperation func) {
@@ -225,26 +267,147 @@ static bool check_used(binder *b) {
         snprintf(text, sizeof text,
                  "dim '%.64s' has the size %" PRId64
                  ", but no open dim of the program has this name%s",
-                 s->name, s->size, hint);
+                 s->name, s->sizes[0], hint);
         b->done = refuse(mlirModuleGetOperation(b->module), text);
     }
     return b->done;
 }
 
+/* Leaves in the entry's list the symbols whose dims stay open; removes an empty list. */
+static void shorten_list(binder *b, MlirOperation func) {
+    MlirAttribute dims = tsr_op_attr(func, TSR_DIMS_NAME), *left;
+    intptr_t count = 0;
+    if (mlirAttributeIsNull(dims) || !mlirAttributeIsAArray(dims)) return;
+    intptr_t all = mlirArrayAttrGetNumElements(dims);
+    left = TSR_NEW(&b->arena, MlirAttribute, (size_t)all + 1);
+    TSR_NEED(left);
+    for (intptr_t i = 0; i < all; i++) {
+        MlirAttribute one = mlirArrayAttrGetElement(dims, i);
+        const char *name = tsr_attr_string(one);
+        const symbol *s = name ? find_symbol(b, name) : NULL;
+        if (s && s->chosen == s->count) left[count++] = one;
+    }
+    if (count)
+        tsr_op_set(func, TSR_DIMS_NAME, mlirArrayAttrGet(b->context, count, left));
+    else
+        mlirOperationRemoveDiscardableAttributeByName(func, tsr_ref(TSR_DIMS_NAME));
+}
+
+static void drop_sizes(MlirOperation module) {
+    if (tsr_op_has(module, TSR_SIZES_NAME))
+        mlirOperationRemoveDiscardableAttributeByName(module, tsr_ref(TSR_SIZES_NAME));
+}
+
 bool tsr_pass_bind_dims(MlirModule module) {
     MlirOperation top = mlirModuleGetOperation(module);
     binder b = {.module = module, .context = mlirModuleGetContext(module), .done = true};
-    bool done = read_sizes(&b, top);
+    bool done = read_sizes(&b, top), stays = false;
     if (done) {
         mlirOperationWalk(top, bind_op, &b, MlirWalkPreOrder);
         done = check_used(&b);
     }
-    if (done && b.count)
-        mlirOperationRemoveDiscardableAttributeByName(top, tsr_ref(TSR_SIZES_NAME));
-    TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
-        if (done && tsr_op_has(func, TSR_DIMS_NAME))
-            mlirOperationRemoveDiscardableAttributeByName(func, tsr_ref(TSR_DIMS_NAME));
+    if (done) TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
+            shorten_list(&b, func);
+        }
+    for (size_t i = 0; i < b.count; i++) stays = stays || b.symbols[i].count > 1;
+    if (done && !stays) drop_sizes(top);
+    tsr_arena_finish(&b.arena);
+    return done;
+}
+
+/* ---- anchors --------------------------------------------------------------------------------- */
+
+/* The symbols of the entry that have several sizes, in the order of its list; returns their number.
+ */
+static size_t list_symbols(const binder *b, MlirOperation func, symbol **out_symbols) {
+    MlirAttribute dims = tsr_op_attr(func, TSR_DIMS_NAME);
+    size_t count = 0;
+    for (intptr_t i = 0; i < mlirArrayAttrGetNumElements(dims); i++) {
+        symbol *s = find_symbol(b, tsr_attr_string(mlirArrayAttrGetElement(dims, i)));
+        TSR_ASSERT(s); /* others have no size: tessera-bind-dims refused them */
+        out_symbols[count++] = s;
     }
+    return count;
+}
+
+static bool refuse_entry(MlirOperation func, const char *format, const char *name, size_t number) {
+    char text[256];
+    snprintf(text, sizeof text, format, name, number);
+    tsr_diag_error(mlirOperationGetLocation(func), TSR_DIAG_DIM_BINDING, "entry '@%s': %s",
+                   tsr_op_symbol(func), text);
+    return false;
+}
+
+/* The number of combinations. */
+static bool count_anchors(MlirOperation func, symbol *const *symbols, size_t count,
+                          size_t *out_anchors) {
+    tsr_entry_kind kind;
+    size_t anchors = 1;
+    if (!tsr_graph_entry_kind(func, &kind) || kind != TSR_ENTRY_INFER)
+        return refuse_entry(func, "dim '%.64s' has %zu sizes; only an infer entry can have several",
+                            symbols[0]->name, symbols[0]->count);
+    if (tsr_op_has(func, "tessera.rows_independent"))
+        return refuse_entry(func,
+                            "dim '%.64s' has %zu sizes; an entry that is tessera.rows_independent "
+                            "has one, and takes any number of rows",
+                            symbols[0]->name, symbols[0]->count);
+    for (size_t i = 0; i < count && anchors <= ANCHORS_MAX; i++) anchors *= symbols[i]->count;
+    if (anchors > ANCHORS_MAX)
+        return refuse_entry(func, "the sizes of '%.64s' and others have more than %zu combinations",
+                            symbols[0]->name, ANCHORS_MAX);
+    *out_anchors = anchors;
+    return true;
+}
+
+/* "predict[N=8,S=4]" */
+static const char *name_anchor(binder *b, MlirOperation func, symbol *const *symbols,
+                               size_t count) {
+    const char *name = tsr_arena_printf(&b->arena, "%s[", tsr_op_symbol(func));
+    for (size_t i = 0; i < count && name; i++)
+        name = tsr_arena_printf(&b->arena, "%s%s%s=%" PRId64, name, i ? "," : "", symbols[i]->name,
+                                symbols[i]->sizes[symbols[i]->chosen]);
+    if (name) name = tsr_arena_printf(&b->arena, "%s]", name);
+    TSR_NEED(name);
+    return name;
+}
+
+static bool copy_anchor(binder *b, MlirOperation func, symbol *const *symbols, size_t count) {
+    const char *name = name_anchor(b, func, symbols, count);
+    if (!mlirOperationIsNull(tsr_module_find(b->module, name)))
+        return refuse_entry(func, "its copy would be '@%.200s', which exists", name, 0);
+    MlirOperation made = mlirOperationClone(func);
+    mlirOperationRemoveDiscardableAttributeByName(made, tsr_ref(TSR_DIMS_NAME));
+    tsr_op_set(made, "sym_name", tsr_attr_make_string(b->context, name));
+    mlirBlockInsertOwnedOperationBefore(mlirModuleGetBody(b->module), func, made);
+    mlirOperationWalk(made, bind_op, b, MlirWalkPreOrder);
+    return b->done;
+}
+
+/* Copies the entry for every combination: the last symbol changes first. */
+static bool copy_anchors(binder *b, MlirOperation func) {
+    size_t anchors = 0;
+    symbol **symbols = TSR_NEW(&b->arena, symbol *, b->count + 1);
+    TSR_NEED(symbols);
+    size_t count = list_symbols(b, func, symbols);
+    if (!count_anchors(func, symbols, count, &anchors)) return false;
+    for (size_t at = 0; at < anchors; at++) {
+        size_t rest = at;
+        for (size_t i = count; i-- > 0; rest /= symbols[i]->count)
+            symbols[i]->chosen = rest % symbols[i]->count;
+        if (!copy_anchor(b, func, symbols, count)) return false;
+    }
+    mlirOperationDestroy(func);
+    return true;
+}
+
+bool tsr_pass_copy_anchors(MlirModule module) {
+    MlirOperation top = mlirModuleGetOperation(module);
+    binder b = {.module = module, .context = mlirModuleGetContext(module), .done = true};
+    bool done = read_sizes(&b, top);
+    TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
+        if (done && tsr_op_has(func, TSR_DIMS_NAME)) done = copy_anchors(&b, func);
+    }
+    if (done) drop_sizes(top);
     tsr_arena_finish(&b.arena);
     return done;
 }
