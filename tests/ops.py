@@ -316,7 +316,9 @@ ROWS = (
     one('celu', lambda x, alpha=1.0: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0) / alpha)),
         lambda torch, x, alpha: alpha * torch.nn.functional.elu(x / alpha), 8,  # the gradient of torch.celu rounds 1 / alpha to f32
         forms=({'alpha': '1.0 : f64'}, {'alpha': '0.3 : f64'}), kinks=lambda x, alpha: np.isnan(x),
-        refused=(({'alpha': '-0.5 : f64'}, 'alpha is -0.5, needs alpha > 0'), ({'alpha': '0.0 : f64'}, 'alpha is 0, needs alpha > 0'))),
+        refused=(({'alpha': '-0.5 : f64'}, 'alpha is -0.5, needs alpha > 0'), ({'alpha': '0.0 : f64'}, 'alpha is 0, needs alpha > 0'),
+                 *(({'alpha': f'1.0e{power} : f64'}, f'alpha is 1e{power}, needs 1.17549e-38 <= alpha <= 3.40282e+38 in f32')
+                   for power in ('-60', '+60')))),
     one('floor', np.floor, 'floor', 0, smooth=False, no_gradient=STEPS),
     one('gelu', gelu, 'gelu', gelu_error, kind='gelu', forms=({'approximate': '"none"'}, {'approximate': '"tanh"'}),
         inner=({'slope': 'unit'},), refused=(({'approximate': '"erf"'}, 'approximate is "erf", needs "none" or "tanh"'),),

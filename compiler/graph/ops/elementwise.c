@@ -4,6 +4,7 @@
  */
 #include "compiler/graph/rules.h"
 
+#include <float.h>
 #include <string.h>
 
 /* ---- shared by the gradients ----------------------------------------------------------------- */
@@ -381,8 +382,12 @@ bool tsr_gradient_gelu(tsr_gradient *of) {
 bool tsr_check_celu(tsr_rule *rule) {
     double alpha;
     if (!tsr_check_float_unary(rule) || !tsr_rule_f64(rule, "alpha", 1.0, &alpha)) return false;
-    if (alpha > 0) return true;
-    return tsr_rule_fail(rule, TSR_DIAG_RATE, "alpha is %g, needs alpha > 0", alpha);
+    if (!(alpha > 0))
+        return tsr_rule_fail(rule, TSR_DIAG_RATE, "alpha is %g, needs alpha > 0", alpha);
+    if (rule->operands[0].dtype == TSR_DTYPE_F64 || (alpha >= FLT_MIN && alpha <= FLT_MAX))
+        return true;
+    return tsr_rule_fail(rule, TSR_DIAG_RATE, "alpha is %g, needs %g <= alpha <= %g in f32", alpha,
+                         (double)FLT_MIN, (double)FLT_MAX);
 }
 
 /* The exponential is that of min(x, 0): it must not overflow where x > 0, as its slope times a
