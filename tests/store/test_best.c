@@ -168,6 +168,33 @@ Test(best, damage_to_it_is_an_alarm_and_does_not_stop_a_run) {
     end(b);
 }
 
+/* An error that says nothing about the data ends the opening: the best generation is not forgotten.
+ */
+Test(best, an_error_of_the_system_is_not_damage_to_it) {
+    unsigned refused = 0;
+    for (uint64_t at = 1;; at++) {
+        bench *b = begin();
+        must_open(b);
+        must_save_best(b, 1, 3);
+        tsr_store_close(&b->ctx, b->store);
+        b->store = NULL;
+        fault_io_arm(b->disk,
+                     &(fault_plan){.kind = FAULT_ERROR, .error = EMFILE, .name = "open", .at = at});
+        tsr_result result = reopen(b, TSR_RESUME_AUTO, 0);
+        bool fired = fault_io_fired(b->disk);
+        fault_io_arm(b->disk, NULL);
+        if (result.code && strstr(b->ctx.error.text, "MANIFEST.1.1")) {
+            cr_assert_eq(result.code, TSR_IO, "%s", b->ctx.error.text);
+            refused++;
+        }
+        must_open(b);
+        cr_assert_eq(b->recovery.generation.position.best.generation, 1, "open %" PRIu64, at);
+        end(b);
+        if (!fired) break;
+    }
+    cr_assert_eq(refused, 1, "%u openings failed at the manifest of the best generation", refused);
+}
+
 /* ---- faults ---- */
 
 static const char *describe(char text[64], fault_kind kind, fault_crash crash, uint64_t at) {
