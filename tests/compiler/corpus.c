@@ -33,15 +33,37 @@ static bool use_file(const char *path, corpus_use *use, void *user) {
     return true;
 }
 
+/* The modules of a page: its blocks of MLIR. */
+static bool use_page(const char *path, corpus_use *use, void *user) {
+    static const char begin[] = "```mlir\n", end[] = "\n```";
+    tsr_buffer text = {0};
+    if (!corpus_read_file(path, &text)) return false;
+    for (char *part = text.bytes; part && (part = strstr(part, begin)) != NULL;) {
+        part += strlen(begin);
+        char *stop = strstr(part, end);
+        if (!stop) break;
+        *stop = '\0';
+        use(path, part, strlen(part), user);
+        part = stop + strlen(end);
+    }
+    tsr_buffer_finish(&text);
+    return true;
+}
+
+static bool ends_with(const char *name, const char *ending) {
+    size_t length = strlen(name), size = strlen(ending);
+    return length >= size && strcmp(name + length - size, ending) == 0;
+}
+
 static bool use_item(const char *folder, const struct dirent *item, corpus_use *use, void *user) {
-    size_t length = strlen(item->d_name);
-    bool is_folder = item->d_type == DT_DIR, done = true;
+    bool is_folder = item->d_type == DT_DIR, is_page = ends_with(item->d_name, ".md"), done = true;
     char *path = NULL;
-    if (item->d_name[0] == '.' ||
-        (!is_folder && (length < 5 || strcmp(item->d_name + length - 5, ".mlir") != 0)))
+    if (item->d_name[0] == '.' || (!is_folder && !is_page && !ends_with(item->d_name, ".mlir")))
         return true;
     if (asprintf(&path, "%s/%s", folder, item->d_name) < 0) return false;
-    done = is_folder ? corpus_each(path, use, user) : use_file(path, use, user);
+    done = is_folder ? corpus_each(path, use, user)
+           : is_page ? use_page(path, use, user)
+                     : use_file(path, use, user);
     free(path);
     return done;
 }

@@ -16,7 +16,8 @@ typedef void corpus_use(const char *path, const char *bytes, size_t size_bytes, 
 bool corpus_read_file(const char *path, tsr_buffer *out);
 
 /* Calls `use` for each module of the .mlir files in a folder and its subfolders, in alphabetical
- * order; a line "// -----" separates the modules of a file. False: a folder or file cannot be read.
+ * order; a line "// -----" separates the modules of a file. The modules of a page (.md) are its
+ * blocks of MLIR. False: a folder or file cannot be read.
  */
 bool corpus_each(const char *folder, corpus_use *use, void *user);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * round_trip FOLDER...: every module of the .mlir files in the folders that is accepted unchanged
- * is printed in its own syntax, in the generic form and as bytecode, and read again; the module
- * must be the same. Fails if no module has some op of our dialects.
+ * round_trip FOLDER...: every module of the .mlir files and pages in the folders that is accepted
+ * unchanged is printed in its own syntax, in the generic form and as bytecode, and read again; the
+ * module must be the same. Fails if no module has some op of our dialects.
  */
 #include "compiler/ir/mlir.h"
 #include "tests/compiler/corpus.h"
