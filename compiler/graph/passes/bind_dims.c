@@ -317,25 +317,30 @@ bool tsr_pass_bind_dims(MlirModule module) {
 
 /* ---- anchors --------------------------------------------------------------------------------- */
 
-/* The symbols of the entry that have several sizes, in the order of its list; returns their number.
- */
-static size_t list_symbols(const binder *b, MlirOperation func, symbol **out_symbols) {
-    MlirAttribute dims = tsr_op_attr(func, TSR_DIMS_NAME);
-    size_t count = 0;
-    for (intptr_t i = 0; i < mlirArrayAttrGetNumElements(dims); i++) {
-        symbol *s = find_symbol(b, tsr_attr_string(mlirArrayAttrGetElement(dims, i)));
-        TSR_ASSERT(s); /* others have no size: tessera-bind-dims refused them */
-        out_symbols[count++] = s;
-    }
-    return count;
-}
-
 static bool refuse_entry(MlirOperation func, const char *format, const char *name, size_t number) {
     char text[256];
     snprintf(text, sizeof text, format, name, number);
     tsr_diag_error(mlirOperationGetLocation(func), TSR_DIAG_DIM_BINDING, "entry '@%s': %s",
                    tsr_op_symbol(func), text);
     return false;
+}
+
+/* The symbols in the entry's list; false if one has no size. */
+static bool list_symbols(const binder *b, MlirOperation func, symbol **out_symbols,
+                         size_t *out_count) {
+    MlirAttribute dims = tsr_op_attr(func, TSR_DIMS_NAME);
+    size_t count = 0;
+    if (!mlirAttributeIsAArray(dims))
+        return refuse_entry(func, "%s is no list of symbols", TSR_DIMS_NAME, 0);
+    for (intptr_t i = 0; i < mlirArrayAttrGetNumElements(dims); i++) {
+        const char *name = tsr_attr_string(mlirArrayAttrGetElement(dims, i));
+        symbol *s = name ? find_symbol(b, name) : NULL;
+        if (!s) return refuse_entry(func, "dim '%.64s' has no size", name ? name : "", 0);
+        if (count == b->count) return refuse_entry(func, "dim '%.64s' is listed twice", name, 0);
+        out_symbols[count++] = s;
+    }
+    *out_count = count;
+    return count || refuse_entry(func, "%s lists no symbol", TSR_DIMS_NAME, 0);
 }
 
 /* The number of combinations. */
@@ -388,8 +393,9 @@ static bool copy_anchors(binder *b, MlirOperation func) {
     size_t anchors = 0;
     symbol **symbols = TSR_NEW(&b->arena, symbol *, b->count + 1);
     TSR_NEED(symbols);
-    size_t count = list_symbols(b, func, symbols);
-    if (!count_anchors(func, symbols, count, &anchors)) return false;
+    size_t count = 0;
+    if (!list_symbols(b, func, symbols, &count) || !count_anchors(func, symbols, count, &anchors))
+        return false;
     for (size_t at = 0; at < anchors; at++) {
         size_t rest = at;
         for (size_t i = count; i-- > 0; rest /= symbols[i]->count)

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// RUN: not tessera-opt -split-input-file -tessera-copy-anchors --no-output %s 2>&1 | FileCheck %s
+
+// CHECK: [[@LINE+1]]:1: error: [TSR-0232] entry '@f': dim 'N' has no size
+func.func @f(%x: tensor<?xf32, #tessera.dims<N>> {tessera.name = "x"}) attributes {tessera.entry = "infer", tessera.dims = ["N"]} {
+  return
+}
+
+// -----
+
+module attributes {tessera.dim_sizes = {N = [1, 2]}} {
+  // CHECK: [[@LINE+1]]:3: error: [TSR-0232] entry '@f': its copy would be '@f[N=1]', which exists
+  func.func @f(%x: tensor<?xf32, #tessera.dims<N>> {tessera.name = "x"}) attributes {tessera.entry = "infer", tessera.dims = ["N"]} {
+    return
+  }
+  func.func @"f[N=1]"() attributes {tessera.entry = "infer"} {
+    return
+  }
+}
+
+// -----
+
+// CHECK: [[@LINE+1]]:1: error: [TSR-0232] dim 'N' has the size 2 twice
+module attributes {tessera.dim_sizes = {N = [2, 2]}} {
+}
+
+// -----
+
+// CHECK: [[@LINE+1]]:1: error: [TSR-0232] dim 'N' has 0 sizes, needs 1 to 64
+module attributes {tessera.dim_sizes = {N = []}} {
+}
+
+// -----
+
+module attributes {tessera.dim_sizes = {N = [1, 2], S = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16], T = [1, 2, 3, 4, 5, 6, 7, 8, 9]}} {
+  // CHECK: [[@LINE+1]]:3: error: [TSR-0232] entry '@f': the sizes of 'N' and others have more than 256 combinations
+  func.func @f(%x: tensor<?x?x?xf32, #tessera.dims<N, S, T>> {tessera.name = "x"}) attributes {tessera.entry = "infer", tessera.dims = ["N", "S", "T"]} {
+    return
+  }
+}
+
+// -----
+
+module attributes {tessera.dim_sizes = {S = [4, 2]}} {
+  func.func @f(%x: tensor<?xf32, #tessera.dims<S>> {tessera.name = "x"}) attributes {tessera.entry = "infer", tessera.dims = ["S"]} {
+    // CHECK: [[@LINE+1]]:10: error: [TSR-0232] tessera.iota: 'S - 3' is no size of a dim where S = 2
+    %0 = tessera.iota {axis = 0} : tensor<?xf32, #tessera.dims<"S - 3">>
+    return
+  }
+}
