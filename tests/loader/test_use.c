@@ -177,6 +177,10 @@ static tsr_result list(tsr_ctx *ctx) {
 static tsr_result list_json(tsr_ctx *ctx) {
     return tsr_store_list_json(ctx, state_path, true, ignore_line, NULL);
 }
+static tsr_result find_best(tsr_ctx *ctx) {
+    tsr_best best; /* the state was saved without a best generation */
+    return fail_unless(tsr_store_find_best(ctx, state_path, &best).code == TSR_STATE);
+}
 static tsr_result export(tsr_ctx *ctx) {
     tsr_recovery recovery;
     return tsr_store_export(ctx, state_path, TSR_RESUME_AUTO, 0,
@@ -318,6 +322,7 @@ static const row rows[] = {
     {"tsr_store_fsck", fsck, ALLOWED},
     {"tsr_store_list", list, ALLOWED},
     {"tsr_store_list_json", list_json, ALLOWED},
+    {"tsr_store_find_best", find_best, ALLOWED},
     {"tsr_store_export", export, ALLOWED},
     {"tsr_store_prune", prune, ALLOWED},
     {"tsr_model_read_tensor", read_tensor, {TSR_OK, TSR_OK, TSR_USAGE, TSR_OK, TSR_OK}},
