@@ -403,6 +403,24 @@ static tsr_result call(tsr_ctx *ctx, const arguments *a, tsr_model *model, tsr_r
     return TSR_SUCCESS;
 }
 
+/* The length of an entry's name without the sizes of its dims: "predict[N=8]" has 7. */
+static size_t name_length(const tsr_config_entry *entry) { return strcspn(entry->name, "["); }
+
+/* True if both are copies of one entry, for different sizes of its dims. */
+static bool are_copies(const tsr_config_entry *a, const tsr_config_entry *b) {
+    size_t length = name_length(a);
+    return a->name[length] && strncmp(a->name, b->name, length + 1) == 0;
+}
+
+/* Appends the names of the entries; copies of one entry are listed once. */
+static void list_entries(const tsr_config *config, tsr_buffer *list) {
+    for (size_t i = 0; i < config->entry_count; i++) {
+        const tsr_config_entry *entry = &config->entries[i];
+        if (i && are_copies(entry - 1, entry)) continue;
+        tsr_buffer_printf(list, "%s%.*s", i ? ", " : "", (int)name_length(entry), entry->name);
+    }
+}
+
 static tsr_result find_entry(tsr_ctx *ctx, const tsr_config *config, const char *name,
                              const tsr_config_entry **out_entry) {
     tsr_buffer list = {0};
@@ -410,10 +428,8 @@ static tsr_result find_entry(tsr_ctx *ctx, const tsr_config *config, const char 
     char meant[TSR_SUGGESTION_TEXT_MAX];
     tsr_suggestion likely = {.wrong = name};
     *out_entry = tsr_config_find_entry(config, name);
-    for (size_t i = 0; i < config->entry_count; i++) {
-        tsr_buffer_printf(&list, "%s%s", i ? ", " : "", config->entries[i].name);
-        tsr_suggest(&likely, config->entries[i].name);
-    }
+    list_entries(config, &list);
+    for (size_t i = 0; i < config->entry_count; i++) tsr_suggest(&likely, config->entries[i].name);
     if (!*out_entry)
         FAIL_GOTO(ctx, result, TSR_USAGE, "no entry '%s'; the bundle has %s%s", name,
                   list.bytes ? list.bytes : "none", tsr_suggestion_text(&likely, meant));
@@ -429,8 +445,7 @@ static tsr_result need_training(tsr_ctx *ctx, const tsr_config *config) {
     tsr_result result = TSR_SUCCESS;
     for (size_t i = 0; i < config->entry_count; i++)
         if (config->entries[i].kind == TSR_ENTRY_TRAIN) goto done;
-    for (size_t i = 0; i < config->entry_count; i++)
-        tsr_buffer_printf(&list, "%s%s", i ? ", " : "", config->entries[i].name);
+    list_entries(config, &list);
     FAIL_GOTO(ctx, result, TSR_USAGE, "the bundle trains nothing; expected --entry with one of %s",
               list.bytes ? list.bytes : "none");
 done:
@@ -438,10 +453,16 @@ done:
     return result;
 }
 
-/* Without --entry and a training entry, a bundle of one entry runs that one. */
-static const char *only_entry(const arguments *a, const tsr_config *config) {
-    bool calls = config->entry_count == 1 && config->entries[0].kind != TSR_ENTRY_TRAIN;
-    return !a->entry && !a->export_params && calls ? config->entries[0].name : a->entry;
+/* Without --entry and a training entry, a bundle of one entry, or of the copies of one, runs that
+ * one. Returns its name, in `list` if it was made here, or a->entry. */
+static const char *only_entry(const arguments *a, const tsr_config *config, tsr_buffer *list) {
+    const tsr_config_entry *first = config->entries;
+    bool calls = config->entry_count && first->kind != TSR_ENTRY_TRAIN;
+    for (size_t i = 1; i < config->entry_count; i++) calls &= are_copies(first, &first[i]);
+    if (a->entry || a->export_params || !calls) return a->entry;
+    if (config->entry_count == 1) return first->name;
+    list_entries(config, list);
+    return list->bytes;
 }
 
 static tsr_result choose_mode(tsr_ctx *ctx, const arguments *a, const tsr_model *model,
@@ -461,12 +482,10 @@ static tsr_result choose_mode(tsr_ctx *ctx, const arguments *a, const tsr_model 
     return TSR_SUCCESS;
 }
 
-static tsr_result run_chosen(tsr_ctx *ctx, const arguments *given, tsr_model *model,
+static tsr_result run_chosen(tsr_ctx *ctx, const arguments *a, tsr_model *model,
                              tsr_report *report) {
     run_mode mode = MODE_TRAIN;
     uint64_t step = 0;
-    arguments chosen = *given, *a = &chosen;
-    chosen.entry = only_entry(given, tsr_model_get_config(model));
     TRY(ctx, choose_mode(ctx, a, model, &mode));
     TRY(ctx, check_flags(ctx, a->flags, mode));
     TRY(ctx, check_state_flags(ctx, a));
@@ -487,6 +506,19 @@ static tsr_result run_chosen(tsr_ctx *ctx, const arguments *given, tsr_model *mo
         TRY(ctx, load(ctx, a, model, &step));
     tsr_report_workspace(report);
     return TSR_SUCCESS;
+}
+
+static tsr_result choose_and_run(tsr_ctx *ctx, const arguments *given, tsr_model *model,
+                                 tsr_report *report) {
+    tsr_buffer name = {0};
+    tsr_result result = TSR_SUCCESS;
+    arguments chosen = *given;
+    chosen.entry = only_entry(given, tsr_model_get_config(model), &name);
+    if (name.failed) FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory for the name of an entry");
+    result = run_chosen(ctx, &chosen, model, report);
+done:
+    tsr_buffer_finish(&name);
+    return result;
 }
 
 /* A failed run has a trace, too. */
@@ -596,7 +628,7 @@ static tsr_result run(tsr_ctx *ctx, const arguments *a, tsr_report *report) {
                 tsr_model_get_choice(model), tsr_model_get_thread_count(model),
                 TSR_PLURAL(tsr_model_get_thread_count(model)),
                 (double)(plan.total_bytes + plan.offloaded_bytes) / (1 << 20));
-    TRY_GOTO(ctx, result, run_chosen(ctx, a, model, report));
+    TRY_GOTO(ctx, result, choose_and_run(ctx, a, model, report));
     if (a->export_params)
         TRY_GOTO(ctx, result, tsr_model_export_params(ctx, model, a->export_params));
 done:

@@ -109,6 +109,11 @@ array x.npy 7 5 4
 expect "a wrong size for a full name" 8 "input 'x' is 7x5x4xf32; expected 1x5x4xf32" \
     call open.tsb 'predict[N=1,S=5]' --input x=x.npy --input b=b.npy --output y=y.npy
 expect "a missing input" 6 "input 'b' of entry 'predict" call open.tsb predict --input x=x.npy --output y=y.npy
+program N S | sed '/func.func @other/,/^  }/d' >only.mlir
+check "a program of one entry" "$AOT" build only.mlir -o only.tsb "${target[@]}" --dim N=1,7 --dim S=5
+expect "the copies of one entry need no --entry" 0 '' "$RUN" only.tsb --quiet --input x=x.npy --input b=b.npy --output y=only.npy
+expect "which are listed as one" 6 "no entry 'predikt'; the bundle has predict$" \
+    call only.tsb predikt --input x=x.npy --output y=y.npy
 expect "an unknown entry" 6 "no entry 'predikt'; the bundle has other, predict" call open.tsb predikt --input x=x.npy --output y=y.npy
 
 # ---- entries that have one size ----
