@@ -15,10 +15,12 @@ static bool asks_for_none(const tsr_session *self) {
     return self->options.keep_best && strcmp(self->options.keep_best, none) == 0;
 }
 
-static tsr_result find(tsr_ctx *ctx, tsr_session *self, const char *metric) {
+static tsr_result find(tsr_ctx *ctx, tsr_session *self, const char *metric, bool stored) {
     tsr_train_job *job = &self->job;
-    size_t eval = self->eval_data ? job->eval_entry : TSR_GOAL_NO_ENTRY;
-    TRY(ctx, tsr_goal_find(ctx, job->config, job->entry, eval, metric, &job->goal));
+    const tsr_goal_scope scope = {.train = job->entry,
+                                  .eval = self->eval_data ? job->eval_entry : TSR_GOAL_NO_ENTRY,
+                                  .stored = stored};
+    TRY(ctx, tsr_goal_find(ctx, job->config, &scope, metric, &job->goal));
     job->goal.patience = self->options.stop_after;
     job->judged = self->options.judged;
     return TSR_SUCCESS;
@@ -37,12 +39,14 @@ tsr_result tsr_session_check_goal(tsr_ctx *ctx, tsr_session *self) {
              "the best generation by '%s' needs a state directory, in which it is "
              "kept",
              options->keep_best);
-    return asks ? find(ctx, self, options->keep_best) : TSR_SUCCESS;
+    return asks ? find(ctx, self, options->keep_best, false) : TSR_SUCCESS;
 }
 
 tsr_result tsr_session_agree_on_goal(tsr_ctx *ctx, const tsr_session *self) {
     const tsr_train_options *options = &self->options;
-    const char *metric = options->keep_best ? options->keep_best : "";
+    const char *metric = self->job.goal.exists ? self->job.goal.metric
+                         : options->keep_best  ? options->keep_best
+                                               : "";
     struct goal {
         tsr_digest metric;
         uint64_t stop_after;
@@ -56,22 +60,23 @@ static void tell_change(const tsr_ctx *ctx, const tsr_session *self, const char 
         tsr_log(
             ctx, TSR_LOG_NOTICE, "generation %" PRIu64 " keeps the best by %s; this run keeps %s%s",
             self->recovery.generation.number, stored, asks_for_none(self) ? none : "the best by ",
-            asks_for_none(self) ? "" : self->options.keep_best);
+            asks_for_none(self) ? "" : self->job.goal.metric);
 }
 
 tsr_result tsr_session_begin_goal(tsr_ctx *ctx, tsr_session *self) {
     const tsr_train_options *options = &self->options;
+    const tsr_goal *goal = &self->job.goal;
     tsr_best *best = &self->job.position.best;
     tsr_ctx apart = tsr_ctx_fork(ctx);
     if (!self->store) { /* a replay */
         *best = (tsr_best){.generation = 0};
         self->job.goal.exists = false;
-    } else if (options->keep_best && strcmp(options->keep_best, best->metric) != 0) {
+    } else if (options->keep_best && strcmp(goal->metric, best->metric) != 0) {
         tell_change(ctx, self, best->metric);
         *best = (tsr_best){.generation = 0};
-        if (!asks_for_none(self))
-            memcpy(best->metric, options->keep_best, strlen(options->keep_best) + 1);
-    } else if (!options->keep_best && best->metric[0] && find(&apart, self, best->metric).code) {
+        memcpy(best->metric, goal->metric, sizeof best->metric); /* empty: none */
+    } else if (!options->keep_best && best->metric[0] &&
+               find(&apart, self, best->metric, true).code) {
         tsr_log(ctx, TSR_LOG_NOTICE,
                 "the state keeps the best generation, but nothing is judged: %s", apart.error.text);
     }
