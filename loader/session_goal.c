@@ -71,6 +71,8 @@ tsr_result tsr_session_begin_goal(tsr_ctx *ctx, tsr_session *self) {
     if (!self->store) { /* a replay */
         *best = (tsr_best){.generation = 0};
         self->job.goal.exists = false;
+    } else if (self->told) {
+        /* A trainer has no last step and no evaluation: it judges nothing and keeps the best. */
     } else if (options->keep_best && strcmp(goal->metric, best->metric) != 0) {
         tell_change(ctx, self, best->metric);
         *best = (tsr_best){.generation = 0};
