@@ -120,8 +120,11 @@ bool tsr_goal_judge(const tsr_goal *goal, uint64_t step, double value, tsr_best 
 
 void tsr_goal_settle(uint64_t step, const tsr_best *stored, tsr_best *best) {
     static const tsr_best other;
-    if (!best->metric[0] || (best->generation == TSR_BEST_ITSELF && best->step == step)) return;
-    if (strcmp(stored->metric, best->metric) != 0) stored = &other; /* nothing was saved with it */
+    bool itself = best->generation == TSR_BEST_ITSELF && best->step == step;
+    bool same = strcmp(stored->metric, best->metric) == 0;
+    bool committed = same && stored->generation && stored->step == step;
+    if (!best->metric[0] || (itself && !committed)) return;
+    if (!same) stored = &other; /* nothing was saved with it */
     best->generation = stored->generation;
     best->epoch = stored->epoch;
     best->manifest_hash = stored->manifest_hash;
