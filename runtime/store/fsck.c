@@ -103,7 +103,7 @@ static tsr_result read_best(tsr_ctx *ctx, const examination *e, tsr_manifest *ou
     tsr_listing now = {.arena = e->scan.arena, .wanted = 1u << TSR_NAME_MANIFEST};
     tsr_ctx aside = tsr_ctx_fork(ctx);
     *out_gone = false;
-    tsr_result result = tsr_best_check(ctx, e->scan.root, e->scan.arena, &e->best);
+    tsr_result result = tsr_best_check(ctx, e->scan.root, e->scan.arena, &e->best, out_manifest);
     if (!result.code) result = read_generation(ctx, e, &name, out_manifest);
     if (result.code != TSR_STATE) return result;
     if (tsr_disk_list(&aside, e->scan.root, &now).code) return tsr_error_adopt(ctx, &aside);
@@ -331,7 +331,8 @@ static tsr_result find_best(tsr_ctx *ctx, examination *e) {
         if (result.code == TSR_STATE) continue;
         if (result.code) return tsr_error_adopt(ctx, &aside);
         note_best(e, &manifest);
-        if (e->best.generation) return tsr_best_check(ctx, scan->root, scan->arena, &e->best);
+        if (e->best.generation)
+            return tsr_best_check(ctx, scan->root, scan->arena, &e->best, &manifest);
         FAIL(ctx, TSR_STATE, "generation %" PRIu64 " names no best generation%s",
              manifest.token.generation,
              e->best.metric[0] ? ": nothing was judged yet" : ": --keep-best was not given");

@@ -124,7 +124,12 @@ check "five steps" train --steps 5 --state-dir N
 expect "no best generation" 10 'names no best generation: --keep-best was not given' "$RUN" "$BUNDLE" --state-dir N --resume best --export-params x.safetensors --quiet
 mkdir -p empty
 expect "no state" 10 'it is not a state directory' "$RUN" "$BUNDLE" --state-dir empty --resume best --export-params x.safetensors --quiet
-cp -a S broken && rm "broken/MANIFEST.$(generations S | tr ' ' '\n' | sed -n "s/:$step\$//p").1"
+number=$(generations S | tr ' ' '\n' | sed -n "s/:$step\$//p")
+cp -a S hollow && rm -r "hollow/gen/1-$number"
+expect "a best generation without data" 10 "generation $number cannot be resumed: it is damaged; the others are: [0-9]+, [0-9]+$" "$RUN" "$BUNDLE" --state-dir hollow --resume best --export-params x.safetensors --quiet
+expect "a run goes on without it" 0 "warning: generation $number, the best by min:evaluate.loss, is not usable: .*; the next evaluation becomes the best" judged --steps 420 --state-dir hollow
+expect "and the next evaluation is the best" 0 'good, best min:evaluate.loss 0\.[0-9]*$' "$RUN" ls hollow --verify
+cp -a S broken && rm "broken/MANIFEST.$number.1"
 expect "a best generation that is gone" 10 'the best by min:evaluate.loss: ' "$RUN" ls broken
 expect "fsck" 10 'the best by min:evaluate.loss, is damaged: ' "$RUN" fsck broken
 expect "--resume best" 10 'MANIFEST' "$RUN" "$BUNDLE" --state-dir broken --resume best --export-params x.safetensors --quiet
