@@ -88,7 +88,8 @@ static bool is_best(const examination *e, const tsr_name *name) {
     return e->best.generation == name->generation && e->best.epoch == name->epoch;
 }
 
-/* Called with good generations, the newest first. */
+/* Called with good generations, the newest first: the best one is known before it is read itself.
+ */
 static void note_best(examination *e, const tsr_manifest *manifest) {
     if (!e->knows_best) e->best = tsr_best_of(manifest);
     e->knows_best = true;
@@ -160,6 +161,7 @@ static tsr_result check(tsr_ctx *ctx, examination *e) {
         tsr_manifest manifest;
         tsr_result result = read_generation(ctx, e, &scan->candidates[i], &manifest);
         if (result.code == TSR_STATE) {
+            if (is_best(e, &scan->candidates[i])) continue; /* check_best reports it */
             TRY(ctx, tsr_store_scan_note_damaged(ctx, scan, &scan->candidates[i]));
             continue;
         }
@@ -265,6 +267,7 @@ static tsr_result list_one(tsr_ctx *ctx, examination *e, const tsr_name *name) {
     tsr_result result = read_generation(ctx, e, name, &manifest);
     if (result.code == TSR_STATE) {
         bool collected;
+        if (is_best(e, name)) return TSR_SUCCESS; /* list_lost_best lists it */
         TRY(ctx, tsr_store_scan_check_again(ctx, &e->scan, name, &collected));
         if (collected) return TSR_SUCCESS;
         e->scan.damaged_count++;

@@ -178,6 +178,34 @@ Test(best, damage_to_it_is_an_alarm_and_does_not_stop_a_run) {
     }
 }
 
+static unsigned count_lines(const report *r, const char *text) {
+    unsigned count = 0;
+    for (const char *at = strstr(r->text, text); at; at = strstr(at + 1, text)) count++;
+    return count;
+}
+
+/* Also as one of the newest generations, which are listed anyway. */
+Test(best, damage_to_it_is_counted_and_listed_once) {
+    for (uint64_t last = 4; last <= 6; last++) {
+        bench *b = begin();
+        must_open(b);
+        must_save_best(b, 1, last); /* 4 is the best */
+        tsr_store_close(&b->ctx, b->store);
+        b->store = NULL;
+        flip(b, "/s/gen/1-4/segment.0", 200);
+        report r = check_store(b, TSR_STATE), listed = {.good = 0}, json = {.good = 0};
+        cr_assert_eq(r.damaged, 1, "%s", r.text);
+        cr_assert_eq(count_lines(&r, "generation 4 "), 1, "%s", r.text);
+        cr_assert_eq(tsr_store_list(&b->ctx, "/s", true, add_line, &listed).code, TSR_STATE);
+        cr_assert_eq(count_lines(&listed, "generation 4 "), 1, "%s", listed.text);
+        must_say(&listed, ", 1 damaged,");
+        cr_assert_eq(tsr_store_list_json(&b->ctx, "/s", true, add_line, &json).code, TSR_STATE);
+        cr_assert_eq(count_lines(&json, "\"damaged\":\""), 1, "%s", json.text);
+        must_say(&json, "\"damaged\":1,");
+        end(b);
+    }
+}
+
 /* An error that says nothing about the data ends the opening: the best generation is not forgotten.
  */
 Test(best, an_error_of_the_system_is_not_damage_to_it) {
