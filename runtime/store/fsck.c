@@ -9,6 +9,7 @@
 #include "runtime/state/token_json.h"
 #include "runtime/store/read.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -25,6 +26,7 @@ typedef struct examination {
     tsr_best best;        /* as in the newest good generation; its link is complete */
     bool knows_best;      /* that generation was read */
     const reporter *json; /* borrowed: gets the lines of a list as JSON; NULL: they are logged */
+    const tsr_choice *choice; /* borrowed: what a run resumes; NULL: not asked for */
 } examination;
 
 static void forward(void *user, tsr_log_level level, const char *text) {
@@ -343,9 +345,26 @@ static tsr_result find_best(tsr_ctx *ctx, examination *e) {
     FAIL(ctx, TSR_STATE, "there is no good generation, and so no best one");
 }
 
+/* The best generation that the one names that a run would resume: by manifests and sizes. */
+static tsr_result find_resumed(tsr_ctx *ctx, examination *e) {
+    tsr_store_scan *scan = &e->scan;
+    tsr_manifest manifest;
+    TRY(ctx, tsr_store_scan_run(ctx, scan));
+    for (size_t i = 0;; i++) {
+        tsr_ctx aside = tsr_ctx_fork(ctx);
+        TRY(ctx, tsr_store_scan_next(ctx, scan, e->choice, &i, &manifest));
+        if (i == scan->candidate_count) return TSR_SUCCESS;
+        tsr_result result = tsr_read_sizes(&aside, scan->gens, &manifest);
+        if (!result.code) note_best(e, &manifest);
+        if (!result.code) return TSR_SUCCESS;
+        if (result.code != TSR_STATE) return tsr_error_adopt(ctx, &aside);
+    }
+}
+
 static tsr_result examine(tsr_ctx *ctx, const char *directory,
                           tsr_result (*examine_all)(tsr_ctx *ctx, examination *e), bool verify,
-                          bool json, tsr_fsck_report_fn report, void *user, tsr_best *out_best) {
+                          bool json, tsr_fsck_report_fn report, void *user,
+                          const tsr_choice *choice, tsr_best *out_best) {
     const tsr_io *io = tsr_ctx_io(ctx);
     reporter to = {report, user};
     tsr_ctx own = {.log = forward, .log_user = &to, .log_level = TSR_LOG_NOTICE, .io = ctx->io};
@@ -358,7 +377,8 @@ static tsr_result examine(tsr_ctx *ctx, const char *directory,
     examination e = {.scan = {.root = -1, .gens = -1, .arena = &arena},
                      .reader = tsr_reader_create(),
                      .verify = verify,
-                     .json = json ? &to : NULL};
+                     .json = json ? &to : NULL,
+                     .choice = choice};
     tsr_store_scan *scan = &e.scan;
     tsr_result result;
     if (!e.reader) FAIL_GOTO(&own, result, TSR_MEMORY, "no memory to read a state");
@@ -382,22 +402,35 @@ done:
 
 tsr_result tsr_store_fsck(tsr_ctx *ctx, const char *directory, tsr_fsck_report_fn report,
                           void *user) {
-    return examine(ctx, directory, check, true, false, report, user, NULL);
+    return examine(ctx, directory, check, true, false, report, user, NULL, NULL);
 }
 
 tsr_result tsr_store_list(tsr_ctx *ctx, const char *directory, bool verify,
                           tsr_fsck_report_fn report, void *user) {
-    return examine(ctx, directory, list, verify, false, report, user, NULL);
+    return examine(ctx, directory, list, verify, false, report, user, NULL, NULL);
 }
 
 tsr_result tsr_store_list_json(tsr_ctx *ctx, const char *directory, bool verify,
                                tsr_fsck_report_fn report, void *user) {
-    return examine(ctx, directory, list, verify, true, report, user, NULL);
+    return examine(ctx, directory, list, verify, true, report, user, NULL, NULL);
 }
 
 tsr_result tsr_store_find_best(tsr_ctx *ctx, const char *directory, tsr_best *out_best) {
     tsr_best best;
-    TRY(ctx, examine(ctx, directory, find_best, false, true, NULL, NULL, &best));
+    TRY(ctx, examine(ctx, directory, find_best, false, true, NULL, NULL, NULL, &best));
+    *out_best = best;
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_store_peek_best(tsr_ctx *ctx, const char *directory, tsr_resume_mode mode,
+                               uint64_t generation, tsr_best *out_best) {
+    const tsr_choice choice = {.mode = mode, .generation = generation};
+    tsr_best best = {.generation = 0};
+    tsr_ctx aside = tsr_ctx_fork(ctx);
+    tsr_result result =
+        examine(&aside, directory, find_resumed, false, true, NULL, NULL, &choice, &best);
+    bool absent = result.code == TSR_IO && aside.error.native == ENOENT;
+    if (result.code && !absent) return tsr_error_adopt(ctx, &aside);
     *out_best = best;
     return TSR_SUCCESS;
 }

@@ -178,6 +178,36 @@ Test(best, damage_to_it_is_an_alarm_and_does_not_stop_a_run) {
     }
 }
 
+static uint64_t peek(bench *b, const char *directory, tsr_resume_mode mode, uint64_t generation) {
+    tsr_best best = {.generation = 99};
+    cr_assert_eq(tsr_store_peek_best(&b->ctx, directory, mode, generation, &best).code, TSR_OK,
+                 "%s", b->ctx.error.text);
+    return best.generation;
+}
+
+Test(best, is_known_before_the_store_is_opened) {
+    bench *b = begin();
+    tsr_best best;
+    must_open(b);
+    must_save_best(b, 1, 3);
+    tsr_store_close(&b->ctx, b->store);
+    b->store = NULL;
+    cr_assert_eq(peek(b, "/s", TSR_RESUME_AUTO, 0), 1);
+    cr_assert_eq(peek(b, "/nowhere", TSR_RESUME_AUTO, 0), 0);
+    must_open(b);
+    must_save_best(b, 4, 5);
+    tsr_store_close(&b->ctx, b->store);
+    b->store = NULL;
+    cr_assert_eq(peek(b, "/s", TSR_RESUME_AUTO, 0), 4);
+    cr_assert_eq(peek(b, "/s", TSR_RESUME_EXACT, 4), 4);
+    cr_assert_eq(tsr_store_peek_best(&b->ctx, "/s", TSR_RESUME_EXACT, 9, &best).code, TSR_STATE);
+    cr_assert_eq(tsr_store_peek_best(&b->ctx, "/s", TSR_RESUME_NEVER, 0, &best).code, TSR_STATE);
+    cr_assert(fault_io_remove(b->disk, "/s/gen/2-5/segment.0"));
+    cr_assert_eq(peek(b, "/s", TSR_RESUME_AUTO, 0), 4);
+    cr_assert(!exists(b, "/s/EPOCH.3"));
+    end(b);
+}
+
 static unsigned count_lines(const report *r, const char *text) {
     unsigned count = 0;
     for (const char *at = strstr(r->text, text); at; at = strstr(at + 1, text)) count++;

@@ -120,7 +120,19 @@ for count in 0 x -1; do
     expect "--stop-after $count" 6 "[-]-stop-after is '$count'; expected a number from 1" judged --steps 20 --state-dir B --keep-best min:loss --stop-after $count
 done
 expect "in a replay" 6 '[-]-keep-best does not apply to a replay' train --replay none.log --state-dir B --keep-best min:loss
+expect "evaluations without their data" 6 'evaluation every 5 steps needs an eval entry with its data bound' train --steps 20 --state-dir B --eval-every 5
+expect "no metric on ranks" 6 'to stop after 3 evaluations without gain needs the metric' "$RUN" ranks.tsb "${DATA[@]}" --quiet --steps 20 --ranks 2 --state-dir B --stop-after 3
+[ ! -e B ] || fail "a refused run has made a state directory"
 check "five steps" train --steps 5 --state-dir N
+find N one | sort >before.out
+for options in '--stop-after 3' '--eval-every 5' '--eval-every 5 --keep-best none'; do
+    read -r -a options <<<"$options"
+    expect "a state without a metric: ${options[*]}" 6 'evaluation' train --steps 20 --state-dir N "${options[@]}"
+done
+expect "a state with one that is not judged" 6 "nothing is judged: the metric is 'min:evaluate.loss'; this run has train.loss" "$RUN" "$BUNDLE" "${DATA[@]}" --steps 500 --state-dir one --stop-after 3
+find N one | sort >.out
+holds "a refused run changes no state directory" cmp .out before.out
+check "a state with a metric of training" train --steps 60 --eval-every 5 --state-dir T --stop-after 50
 expect "no best generation" 10 'names no best generation: --keep-best was not given' "$RUN" "$BUNDLE" --state-dir N --resume best --export-params x.safetensors --quiet
 mkdir -p empty
 expect "no state" 10 'it is not a state directory' "$RUN" "$BUNDLE" --state-dir empty --resume best --export-params x.safetensors --quiet
