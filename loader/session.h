@@ -47,7 +47,8 @@ static inline bool tsr_session_is_first(const tsr_session *self) {
 
 /* Chooses the training entry, opens its data, and that of an eval entry if it is bound. */
 TSR_RESULT tsr_session_bind_data(tsr_ctx *ctx, tsr_session *self);
-/* Checks the metric that was asked for, if one was; the data is bound. */
+/* Checks the metric that was asked for, if one was, and the options that need one, before anything
+ * is changed; the data is bound. */
 TSR_RESULT tsr_session_check_goal(tsr_ctx *ctx, tsr_session *self);
 /* Checks that all ranks were given the same metric. */
 TSR_RESULT tsr_session_agree_on_goal(tsr_ctx *ctx, const tsr_session *self);

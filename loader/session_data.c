@@ -6,7 +6,6 @@
 #include "loader/use.h"
 #include "runtime/base/suggest.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 typedef struct tsr_session session;
@@ -140,12 +139,6 @@ static tsr_result bind_eval(tsr_ctx *ctx, session *self) {
         TRY(ctx, open_data(ctx, self, entry, &self->eval_data));
         self->job.eval_entry = i;
     }
-    /* A state may have a metric of training, which needs no evaluation entry. */
-    if (self->options.eval_every && !self->eval_data && !self->options.keep_best &&
-        !self->options.state_directory)
-        FAIL(ctx, TSR_USAGE,
-             "evaluation every %" PRIu64 " steps needs an eval entry with its data bound",
-             self->options.eval_every);
     return TSR_SUCCESS;
 }
 

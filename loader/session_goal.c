@@ -15,13 +15,57 @@ static bool asks_for_none(const tsr_session *self) {
     return self->options.keep_best && strcmp(self->options.keep_best, none) == 0;
 }
 
-static tsr_result find(tsr_ctx *ctx, tsr_session *self, const char *metric) {
-    tsr_train_job *job = &self->job;
-    size_t eval = self->eval_data ? job->eval_entry : TSR_GOAL_NO_ENTRY;
-    TRY(ctx, tsr_goal_find(ctx, job->config, job->entry, eval, metric, &job->goal));
-    job->goal.patience = self->options.stop_after;
-    job->judged = self->options.judged;
+static tsr_result find(tsr_ctx *ctx, const tsr_session *self, const char *metric, bool stored,
+                       tsr_goal *out_goal) {
+    const tsr_train_job *job = &self->job;
+    const tsr_goal_scope scope = {.train = job->entry,
+                                  .eval = self->eval_data ? job->eval_entry : TSR_GOAL_NO_ENTRY,
+                                  .stored = stored};
+    TRY(ctx, tsr_goal_find(ctx, job->config, &scope, metric, out_goal));
+    out_goal->patience = self->options.stop_after;
     return TSR_SUCCESS;
+}
+
+/* The goal of the metric in a state; a notice if this run cannot judge it. */
+static void find_stored(const tsr_ctx *ctx, const tsr_session *self, const char *metric,
+                        tsr_goal *goal) {
+    tsr_ctx apart = tsr_ctx_fork(ctx);
+    if (metric[0] && find(&apart, self, metric, true, goal).code)
+        tsr_log(ctx, TSR_LOG_NOTICE,
+                "the state keeps the best generation, but nothing is judged: %s", apart.error.text);
+}
+
+/* Checks the options that need a goal, or data of an evaluation. */
+static tsr_result check_needs(tsr_ctx *ctx, const tsr_session *self, bool judges) {
+    const tsr_train_options *options = &self->options;
+    if (options->stop_after && !judges)
+        FAIL(ctx, TSR_USAGE,
+             "to stop after %" PRIu64 " evaluations without gain needs the metric of "
+             "the best generation: --keep-best",
+             options->stop_after);
+    if (options->eval_every && !self->eval_data && !judges)
+        FAIL(ctx, TSR_USAGE,
+             "evaluation every %" PRIu64 " steps needs an eval entry with its data bound",
+             options->eval_every);
+    return TSR_SUCCESS;
+}
+
+/* Before the state directory is opened, which would change it: does the state that is there have a
+ * metric that this run can judge? An error is reported when the directory is opened. */
+static bool has_stored_goal(const tsr_ctx *ctx, const tsr_session *self) {
+    const tsr_train_options *options = &self->options;
+    tsr_ctx silent = tsr_ctx_fork(ctx);
+    tsr_goal goal = {.exists = false};
+    tsr_best best;
+    silent.log = NULL;
+    if (!options->state_directory || options->replay) return false;
+    if (!tsr_session_is_first(self)) return true; /* the directory may be on another host */
+    if (tsr_store_peek_best(&silent, options->state_directory, options->resume,
+                            options->resume_generation, &best)
+            .code)
+        return true;
+    find_stored(ctx, self, best.metric, &goal);
+    return goal.exists;
 }
 
 tsr_result tsr_session_check_goal(tsr_ctx *ctx, tsr_session *self) {
@@ -37,12 +81,17 @@ tsr_result tsr_session_check_goal(tsr_ctx *ctx, tsr_session *self) {
              "the best generation by '%s' needs a state directory, in which it is "
              "kept",
              options->keep_best);
-    return asks ? find(ctx, self, options->keep_best) : TSR_SUCCESS;
+    if (asks) TRY(ctx, find(ctx, self, options->keep_best, false, &self->job.goal));
+    bool needs = options->stop_after || (options->eval_every && !self->eval_data);
+    if (!needs || asks) return TSR_SUCCESS;
+    return check_needs(ctx, self, !options->keep_best && has_stored_goal(ctx, self));
 }
 
 tsr_result tsr_session_agree_on_goal(tsr_ctx *ctx, const tsr_session *self) {
     const tsr_train_options *options = &self->options;
-    const char *metric = options->keep_best ? options->keep_best : "";
+    const char *metric = self->job.goal.exists ? self->job.goal.metric
+                         : options->keep_best  ? options->keep_best
+                                               : "";
     struct goal {
         tsr_digest metric;
         uint64_t stop_after;
@@ -56,33 +105,25 @@ static void tell_change(const tsr_ctx *ctx, const tsr_session *self, const char 
         tsr_log(
             ctx, TSR_LOG_NOTICE, "generation %" PRIu64 " keeps the best by %s; this run keeps %s%s",
             self->recovery.generation.number, stored, asks_for_none(self) ? none : "the best by ",
-            asks_for_none(self) ? "" : self->options.keep_best);
+            asks_for_none(self) ? "" : self->job.goal.metric);
 }
 
 tsr_result tsr_session_begin_goal(tsr_ctx *ctx, tsr_session *self) {
     const tsr_train_options *options = &self->options;
+    const tsr_goal *goal = &self->job.goal;
     tsr_best *best = &self->job.position.best;
-    tsr_ctx apart = tsr_ctx_fork(ctx);
+    self->job.judged = options->judged;
     if (!self->store) { /* a replay */
         *best = (tsr_best){.generation = 0};
         self->job.goal.exists = false;
-    } else if (options->keep_best && strcmp(options->keep_best, best->metric) != 0) {
+    } else if (self->told) {
+        /* A trainer has no last step and no evaluation: it judges nothing and keeps the best. */
+    } else if (options->keep_best && strcmp(goal->metric, best->metric) != 0) {
         tell_change(ctx, self, best->metric);
         *best = (tsr_best){.generation = 0};
-        if (!asks_for_none(self))
-            memcpy(best->metric, options->keep_best, strlen(options->keep_best) + 1);
-    } else if (!options->keep_best && best->metric[0] && find(&apart, self, best->metric).code) {
-        tsr_log(ctx, TSR_LOG_NOTICE,
-                "the state keeps the best generation, but nothing is judged: %s", apart.error.text);
+        memcpy(best->metric, goal->metric, sizeof best->metric); /* empty: none */
+    } else if (!options->keep_best) {
+        find_stored(ctx, self, best->metric, &self->job.goal);
     }
-    if (options->stop_after && !self->job.goal.exists)
-        FAIL(ctx, TSR_USAGE,
-             "to stop after %" PRIu64 " evaluations without gain needs the metric of "
-             "the best generation: --keep-best",
-             options->stop_after);
-    if (options->eval_every && !self->eval_data && !self->job.goal.exists)
-        FAIL(ctx, TSR_USAGE,
-             "evaluation every %" PRIu64 " steps needs an eval entry with its data bound",
-             options->eval_every);
-    return TSR_SUCCESS;
+    return check_needs(ctx, self, self->job.goal.exists);
 }

@@ -7,6 +7,7 @@
 #include "runtime/store.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Outputs of training are not averaged over rows, so only scalars have a value. */
@@ -14,17 +15,45 @@ static bool has_value(const tsr_config_port *port, bool of_eval) {
     return !port->watched && (of_eval || port->shape.rank == 0);
 }
 
+static bool is_metric(const tsr_goal *goal, const tsr_config_entry *entry, const char *output) {
+    const char *name = goal->metric + sizeof "min:" - 1;
+    size_t length = strlen(entry->name);
+    return strncmp(name, entry->name, length) == 0 && name[length] == '.' &&
+           strcmp(name + length + 1, output) == 0;
+}
+
+/* Sets goal->metric to the one of an output. An entry's name may have a dot, too: the text must
+ * mean one output of the program, whatever data a later run binds. */
+static tsr_result resolve(tsr_ctx *ctx, const tsr_config *config, const tsr_config_entry *entry,
+                          const char *metric, tsr_goal *goal) {
+    const char *output = entry->outputs[goal->output].name;
+    size_t count = 0;
+    int size =
+        snprintf(goal->metric, sizeof goal->metric, "%.4s%s.%s", metric, entry->name, output);
+    if (size < 0 || (size_t)size >= sizeof goal->metric)
+        FAIL(ctx, TSR_USAGE,
+             "the metric '%s' is of output '%s.%s': stored as '%.4s%s.%s' it has %d bytes; "
+             "expected at most %d",
+             metric, entry->name, output, metric, entry->name, output, size, TSR_METRIC_MAX - 1);
+    for (size_t i = 0; i < config->entry_count; i++)
+        for (size_t j = 0; j < config->entries[i].output_count; j++)
+            count += is_metric(goal, &config->entries[i], config->entries[i].outputs[j].name);
+    if (count > 1)
+        FAIL(ctx, TSR_USAGE, "the metric '%s' means %zu outputs of the program; expected one",
+             goal->metric, count);
+    return TSR_SUCCESS;
+}
+
 /* `name` with its entry, or without. */
 static bool find_in(const tsr_config *config, size_t index, bool of_eval, const char *name,
-                    tsr_goal *goal) {
-    if (index == TSR_GOAL_NO_ENTRY) return false;
+                    bool has_entry, tsr_goal *goal) {
+    if (index == TSR_GOAL_NO_ENTRY || goal->exists) return goal->exists;
     const tsr_config_entry *entry = &config->entries[index];
     size_t length = strlen(entry->name);
-    bool dotted = strncmp(name, entry->name, length) == 0 && name[length] == '.';
+    if (has_entry && (strncmp(name, entry->name, length) != 0 || name[length] != '.')) return false;
     for (size_t i = 0; i < entry->output_count; i++) {
         const tsr_config_port *port = &entry->outputs[i];
-        bool same =
-            strcmp(port->name, name) == 0 || (dotted && strcmp(port->name, name + length + 1) == 0);
+        bool same = strcmp(port->name, has_entry ? name + length + 1 : name) == 0;
         if (!same || !has_value(port, of_eval)) continue;
         goal->of_eval = of_eval;
         goal->output = i;
@@ -42,8 +71,9 @@ static void list_outputs(const tsr_config *config, size_t index, bool of_eval, t
                               entry->outputs[i].name);
 }
 
-tsr_result tsr_goal_find(tsr_ctx *ctx, const tsr_config *config, size_t train, size_t eval,
+tsr_result tsr_goal_find(tsr_ctx *ctx, const tsr_config *config, const tsr_goal_scope *scope,
                          const char *metric, tsr_goal *out_goal) {
+    const size_t train = scope->train, eval = scope->eval;
     tsr_goal goal = {.exists = false};
     tsr_buffer known = {0};
     tsr_result result = TSR_SUCCESS;
@@ -54,9 +84,13 @@ tsr_result tsr_goal_find(tsr_ctx *ctx, const tsr_config *config, size_t train, s
              "bytes: %s",
              metric, TSR_METRIC_MAX - 1, wrong);
     goal.least = metric[1] == 'i';
-    if (!find_in(config, eval, true, metric + 4, &goal))
-        find_in(config, train, false, metric + 4, &goal);
+    for (int has_entry = 1; has_entry >= (int)scope->stored; has_entry--) {
+        find_in(config, eval, true, metric + 4, has_entry, &goal);
+        find_in(config, train, false, metric + 4, has_entry, &goal);
+    }
     if (goal.exists) {
+        size_t of = goal.of_eval ? eval : train;
+        TRY(ctx, resolve(ctx, config, &config->entries[of], metric, &goal));
         *out_goal = goal;
         return TSR_SUCCESS;
     }
@@ -86,8 +120,11 @@ bool tsr_goal_judge(const tsr_goal *goal, uint64_t step, double value, tsr_best 
 
 void tsr_goal_settle(uint64_t step, const tsr_best *stored, tsr_best *best) {
     static const tsr_best other;
-    if (!best->metric[0] || (best->generation == TSR_BEST_ITSELF && best->step == step)) return;
-    if (strcmp(stored->metric, best->metric) != 0) stored = &other; /* nothing was saved with it */
+    bool itself = best->generation == TSR_BEST_ITSELF && best->step == step;
+    bool same = strcmp(stored->metric, best->metric) == 0;
+    bool committed = same && stored->generation && stored->step == step;
+    if (!best->metric[0] || (itself && !committed)) return;
+    if (!same) stored = &other; /* nothing was saved with it */
     best->generation = stored->generation;
     best->epoch = stored->epoch;
     best->manifest_hash = stored->manifest_hash;

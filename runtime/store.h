@@ -109,6 +109,12 @@ TSR_RESULT tsr_store_read(tsr_ctx *ctx, const char *directory, const tsr_store_p
                           tsr_recovery *out_recovery, tsr_tensor **out_tensors,
                           size_t *out_tensor_count);
 
+/* Reads what the generation that a run would resume says about the best one, by manifests and the
+ * sizes of segments: all zero if there is no generation, or no directory. Changes nothing.
+ * TSR_STATE as in tsr_store_open. */
+TSR_RESULT tsr_store_peek_best(tsr_ctx *ctx, const char *directory, tsr_resume_mode mode,
+                               uint64_t generation, tsr_best *out_best);
+
 /* Reserves the staging memory for asynchronous saves of these tensors. The data of the tensors must
  * stay at the same address until the store is closed. The tensors are copied in this order; the
  * best order is the one in which they are overwritten next. Called once, before the first save.

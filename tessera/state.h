@@ -17,9 +17,11 @@ enum { TSR_METRIC_MAX = 64 };
 /* The best generation by a metric, and how the evaluations since went. Everything is zero if the
  * run keeps no best generation. */
 typedef struct tsr_best {
-    char metric[TSR_METRIC_MAX]; /* "min:loss": the least value of 'loss' is the best; or "max:…" */
-    uint64_t evaluated_step;     /* the last evaluation that counted; 0: none yet */
-    uint64_t without_gain;       /* evaluations since the best one */
+    /* "min:evaluate.loss": the least value of output 'loss' of entry 'evaluate' is the best; or
+     * "max:…". */
+    char metric[TSR_METRIC_MAX];
+    uint64_t evaluated_step; /* the last evaluation that counted; 0: none yet */
+    uint64_t without_gain;   /* evaluations since the best one */
     /* The best generation; 0: none yet, and then the following fields are zero. */
     uint64_t generation, epoch;
     tsr_digest manifest_hash; /* zero in the token of the best generation itself */

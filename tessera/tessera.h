@@ -319,8 +319,9 @@ typedef struct tsr_train_options {
     /* Keep the best generation by a metric in the state directory, beside the newest ones:
      * "min:NAME" or "max:NAME" of at most 63 bytes, where NAME is an output of the evaluation or a
      * scalar output of the training entry (its value after the step), or "ENTRY.NAME" to choose
-     * between the two. It is judged every `eval_every` steps and at the end, and the state is saved
-     * where it is the best so far. NULL: by the metric that the resumed state has; "none": none. */
+     * between the two. The state stores it as "min:ENTRY.NAME", of at most 63 bytes, too. It is
+     * judged every `eval_every` steps and at the end, and the state is saved where it is the best
+     * so far. NULL: by the metric that the resumed state has; "none": none. */
     const char *keep_best;
     /* End the run after this many judgements in a row without gain, which are counted across
      * resumes; the state is saved. 0: never. */

@@ -87,7 +87,8 @@ TSR_API uint64_t tsr_position_get_row(const tsr_position *position, uint64_t ind
 
 typedef struct tsr_trainer tsr_trainer;
 
-/* Fields that tsr_train_options has too mean the same. */
+/* Fields that tsr_train_options has too mean the same. A trainer judges nothing: a state that keeps
+ * its best generation keeps the same one. */
 typedef struct tsr_trainer_options {
     size_t size_bytes; /* sizeof(tsr_trainer_options) */
     const char *entry; /* NULL: the only TRAIN entry */

@@ -138,7 +138,7 @@ static tsr_result apply_choice(tsr_ctx *ctx, tsr_coordinator *c) {
         while (c->found_count--) tsr_collect_add_good(c, c->found[c->found_count]);
         tsr_collect_add_good(c, tsr_kept_of(&c->recovered));
         TRY(ctx, sync_recovered(ctx, c));
-        TRY(ctx, tsr_best_recover(ctx, c->directory.root, &c->arena, &c->recovered, &c->best));
+        c->best = tsr_best_of(&c->recovered);
         c->recovery.generation = tsr_manifest_generation(&c->recovered);
         c->previous = tsr_manifest_link(&c->recovered);
         c->previous_token = c->recovered.token_hash;

@@ -61,7 +61,8 @@ typedef struct tsr_coordinator {
     bool outcome_unknown;   /* it is not known if a record is durable */
     uint64_t committed_count;
     tsr_generation committed; /* the last one; valid if committed_count > 0 */
-    /* As in the last generation that was read back, or the recovered one; the link is complete. */
+    /* As in the last generation that was read back, or the recovered one; the link is complete. The
+     * caller verifies the recovered one, and forgets it if it is damaged or missing. */
     tsr_best best;
 
     /* Private. */

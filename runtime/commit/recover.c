@@ -309,10 +309,17 @@ static tsr_result fail_none(tsr_ctx *ctx, const tsr_store_scan *scan, const tsr_
              "there is no good generation: %u committed record%s %s damaged. Nothing was changed, "
              "and no run starts again at step 0 by itself; fsck lists the remaining records",
              scan->damaged_count, TSR_PLURAL_ARE(scan->damaged_count));
-    tsr_names_list(scan->candidates, scan->candidate_count, list);
+    bool listed = false;
+    for (size_t i = 0; i < scan->candidate_count; i++)
+        listed = listed || scan->candidates[i].generation == choice->generation;
+    tsr_names_list(scan->candidates, scan->candidate_count, choice->generation, list);
+    if (listed)
+        FAIL(ctx, TSR_STATE,
+             "generation %" PRIu64 " cannot be resumed: it is damaged; the others are: %s",
+             choice->generation, list);
     FAIL(ctx, TSR_STATE,
          scan->damaged_count ? "generation %" PRIu64
-                               " cannot be resumed: it is damaged or absent; there are: %s"
+                               " cannot be resumed: it is missing; there are: %s"
                              : "there is no generation %" PRIu64 "; there are: %s",
          choice->generation, list);
 }

@@ -4,7 +4,6 @@
 #include "runtime/commit/mutants.h"
 #include "runtime/state/record.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -67,33 +66,19 @@ bool tsr_kept_has(const tsr_kept *kept, const tsr_name *name) {
     return same(&kept->name, name) || (same(&kept->best, name) && !TSR_MUTANT(BEST_REMOVED));
 }
 
-tsr_result tsr_best_check(tsr_ctx *ctx, int root, tsr_arena *arena, const tsr_best *best) {
+tsr_result tsr_best_check(tsr_ctx *ctx, int root, tsr_arena *arena, const tsr_best *best,
+                          tsr_manifest *out_manifest) {
     const tsr_name name = {TSR_NAME_MANIFEST, best->epoch, best->generation, 0, 0};
     char text[TSR_NAME_TEXT_MAX];
-    tsr_manifest manifest;
-    TRY(ctx, tsr_record_manifest(ctx, root, arena, &name, &manifest));
-    if (!tsr_digest_equal(&best->manifest_hash, &manifest.hash))
+    TRY(ctx, tsr_record_manifest(ctx, root, arena, &name, out_manifest));
+    if (!tsr_digest_equal(&best->manifest_hash, &out_manifest->hash))
         FAIL(ctx, TSR_STATE, "%s is not the manifest that a later generation names as the best",
              tsr_name_format(&name, text));
     return TSR_SUCCESS;
 }
 
-tsr_result tsr_best_recover(tsr_ctx *ctx, int root, tsr_arena *arena, tsr_manifest *inout_manifest,
-                            tsr_best *out_best) {
-    tsr_best best = tsr_best_of(inout_manifest);
-    tsr_result result = TSR_SUCCESS;
-    if (best.generation) result = tsr_best_check(ctx, root, arena, &best);
-    if (result.code && result.code != TSR_STATE) return result;
-    if (result.code) {
-        tsr_log(ctx, TSR_LOG_WARNING,
-                "generation %" PRIu64 ", the best by %s, is not usable: %s; the next evaluation "
-                "becomes the best",
-                best.generation, best.metric, ctx->error.text);
-        best.generation = best.epoch = best.step = 0;
-        best.manifest_hash = (tsr_digest){{0}};
-        best.value = 0;
-        inout_manifest->token.position.best = best;
-    }
-    *out_best = best;
-    return TSR_SUCCESS;
+void tsr_best_forget(tsr_best *best) {
+    best->generation = best->epoch = best->step = 0;
+    best->manifest_hash = (tsr_digest){{0}};
+    best->value = 0;
 }

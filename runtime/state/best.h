@@ -26,12 +26,11 @@ typedef struct tsr_kept {
 tsr_kept tsr_kept_of(const tsr_manifest *manifest);
 bool tsr_kept_has(const tsr_kept *kept, const tsr_name *name); /* either of the two */
 
-/* TSR_STATE: the manifest of the best generation, of a complete link, is missing or another one. */
-TSR_RESULT tsr_best_check(tsr_ctx *ctx, int root, tsr_arena *arena, const tsr_best *best);
-/* Takes over what a manifest says that a run resumes from. If the best generation is not there
- * (an older generation than the newest was resumed, or the record is lost), a warning tells it, and
- * the manifest in memory names none. */
-TSR_RESULT tsr_best_recover(tsr_ctx *ctx, int root, tsr_arena *arena, tsr_manifest *inout_manifest,
-                            tsr_best *out_best);
+/* Reads the manifest of the best generation, of a complete link. TSR_STATE: it is missing or
+ * another one. */
+TSR_RESULT tsr_best_check(tsr_ctx *ctx, int root, tsr_arena *arena, const tsr_best *best,
+                          tsr_manifest *out_manifest);
+/* Clears the link; metric and count stay. */
+void tsr_best_forget(tsr_best *best);
 
 #endif

@@ -89,17 +89,25 @@ tsr_name tsr_name_parse(const char *text) {
     return (tsr_name){.kind = TSR_NAME_OTHER};
 }
 
-const char *tsr_names_list(const tsr_name *names, size_t count,
+const char *tsr_names_list(const tsr_name *names, size_t count, uint64_t without,
                            char out_text[static TSR_NAMES_TEXT_MAX]) {
     enum { SHOWN_MAX = 10 };
-    const size_t capacity = TSR_NAMES_TEXT_MAX, shown = count < SHOWN_MAX ? count : SHOWN_MAX;
-    size_t used = 0;
+    const size_t capacity = TSR_NAMES_TEXT_MAX;
+    const tsr_name *shown[SHOWN_MAX];
+    size_t used = 0, shown_count = 0, older = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (names[i].generation == without) continue;
+        if (shown_count < SHOWN_MAX)
+            shown[shown_count++] = &names[i];
+        else
+            older++;
+    }
     memcpy(out_text, "none", sizeof "none");
-    for (size_t i = shown; i-- > 0;)
+    for (size_t i = shown_count; i-- > 0;)
         used += (size_t)snprintf(out_text + used, capacity - used, "%s%" PRIu64, used ? ", " : "",
-                                 names[i].generation);
-    if (count > shown)
-        snprintf(out_text + used, capacity - used, " and %zu older one%s", count - shown,
-                 TSR_PLURAL(count - shown));
+                                 shown[i]->generation);
+    if (older)
+        snprintf(out_text + used, capacity - used, " and %zu older one%s", older,
+                 TSR_PLURAL(older));
     return out_text;
 }

@@ -32,9 +32,9 @@ enum {
 };
 const char *tsr_name_format(const tsr_name *name, char out_text[static TSR_NAME_TEXT_MAX]);
 tsr_name tsr_name_parse(const char *text);
-/* Formats generations for a message, from names that begin with the newest: "none", "1, 2, 3", or
- * the newest ten "and 5 older ones". */
-const char *tsr_names_list(const tsr_name *names, size_t count,
+/* Formats generations other than `without` for a message, from names that begin with the newest:
+ * "none", "1, 2, 3", or the newest ten "and 5 older ones". */
+const char *tsr_names_list(const tsr_name *names, size_t count, uint64_t without,
                            char out_text[static TSR_NAMES_TEXT_MAX]);
 
 #endif

@@ -9,6 +9,7 @@
 #include "runtime/state/token_json.h"
 #include "runtime/store/read.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -25,6 +26,7 @@ typedef struct examination {
     tsr_best best;        /* as in the newest good generation; its link is complete */
     bool knows_best;      /* that generation was read */
     const reporter *json; /* borrowed: gets the lines of a list as JSON; NULL: they are logged */
+    const tsr_choice *choice; /* borrowed: what a run resumes; NULL: not asked for */
 } examination;
 
 static void forward(void *user, tsr_log_level level, const char *text) {
@@ -88,7 +90,8 @@ static bool is_best(const examination *e, const tsr_name *name) {
     return e->best.generation == name->generation && e->best.epoch == name->epoch;
 }
 
-/* Called with good generations, the newest first. */
+/* Called with good generations, the newest first: the best one is known before it is read itself.
+ */
 static void note_best(examination *e, const tsr_manifest *manifest) {
     if (!e->knows_best) e->best = tsr_best_of(manifest);
     e->knows_best = true;
@@ -103,7 +106,7 @@ static tsr_result read_best(tsr_ctx *ctx, const examination *e, tsr_manifest *ou
     tsr_listing now = {.arena = e->scan.arena, .wanted = 1u << TSR_NAME_MANIFEST};
     tsr_ctx aside = tsr_ctx_fork(ctx);
     *out_gone = false;
-    tsr_result result = tsr_best_check(ctx, e->scan.root, e->scan.arena, &e->best);
+    tsr_result result = tsr_best_check(ctx, e->scan.root, e->scan.arena, &e->best, out_manifest);
     if (!result.code) result = read_generation(ctx, e, &name, out_manifest);
     if (result.code != TSR_STATE) return result;
     if (tsr_disk_list(&aside, e->scan.root, &now).code) return tsr_error_adopt(ctx, &aside);
@@ -160,6 +163,7 @@ static tsr_result check(tsr_ctx *ctx, examination *e) {
         tsr_manifest manifest;
         tsr_result result = read_generation(ctx, e, &scan->candidates[i], &manifest);
         if (result.code == TSR_STATE) {
+            if (is_best(e, &scan->candidates[i])) continue; /* check_best reports it */
             TRY(ctx, tsr_store_scan_note_damaged(ctx, scan, &scan->candidates[i]));
             continue;
         }
@@ -265,6 +269,7 @@ static tsr_result list_one(tsr_ctx *ctx, examination *e, const tsr_name *name) {
     tsr_result result = read_generation(ctx, e, name, &manifest);
     if (result.code == TSR_STATE) {
         bool collected;
+        if (is_best(e, name)) return TSR_SUCCESS; /* list_lost_best lists it */
         TRY(ctx, tsr_store_scan_check_again(ctx, &e->scan, name, &collected));
         if (collected) return TSR_SUCCESS;
         e->scan.damaged_count++;
@@ -331,7 +336,8 @@ static tsr_result find_best(tsr_ctx *ctx, examination *e) {
         if (result.code == TSR_STATE) continue;
         if (result.code) return tsr_error_adopt(ctx, &aside);
         note_best(e, &manifest);
-        if (e->best.generation) return tsr_best_check(ctx, scan->root, scan->arena, &e->best);
+        if (e->best.generation)
+            return tsr_best_check(ctx, scan->root, scan->arena, &e->best, &manifest);
         FAIL(ctx, TSR_STATE, "generation %" PRIu64 " names no best generation%s",
              manifest.token.generation,
              e->best.metric[0] ? ": nothing was judged yet" : ": --keep-best was not given");
@@ -339,9 +345,26 @@ static tsr_result find_best(tsr_ctx *ctx, examination *e) {
     FAIL(ctx, TSR_STATE, "there is no good generation, and so no best one");
 }
 
+/* The best generation that the one names that a run would resume: by manifests and sizes. */
+static tsr_result find_resumed(tsr_ctx *ctx, examination *e) {
+    tsr_store_scan *scan = &e->scan;
+    tsr_manifest manifest;
+    TRY(ctx, tsr_store_scan_run(ctx, scan));
+    for (size_t i = 0;; i++) {
+        tsr_ctx aside = tsr_ctx_fork(ctx);
+        TRY(ctx, tsr_store_scan_next(ctx, scan, e->choice, &i, &manifest));
+        if (i == scan->candidate_count) return TSR_SUCCESS;
+        tsr_result result = tsr_read_sizes(&aside, scan->gens, &manifest);
+        if (!result.code) note_best(e, &manifest);
+        if (!result.code) return TSR_SUCCESS;
+        if (result.code != TSR_STATE) return tsr_error_adopt(ctx, &aside);
+    }
+}
+
 static tsr_result examine(tsr_ctx *ctx, const char *directory,
                           tsr_result (*examine_all)(tsr_ctx *ctx, examination *e), bool verify,
-                          bool json, tsr_fsck_report_fn report, void *user, tsr_best *out_best) {
+                          bool json, tsr_fsck_report_fn report, void *user,
+                          const tsr_choice *choice, tsr_best *out_best) {
     const tsr_io *io = tsr_ctx_io(ctx);
     reporter to = {report, user};
     tsr_ctx own = {.log = forward, .log_user = &to, .log_level = TSR_LOG_NOTICE, .io = ctx->io};
@@ -354,7 +377,8 @@ static tsr_result examine(tsr_ctx *ctx, const char *directory,
     examination e = {.scan = {.root = -1, .gens = -1, .arena = &arena},
                      .reader = tsr_reader_create(),
                      .verify = verify,
-                     .json = json ? &to : NULL};
+                     .json = json ? &to : NULL,
+                     .choice = choice};
     tsr_store_scan *scan = &e.scan;
     tsr_result result;
     if (!e.reader) FAIL_GOTO(&own, result, TSR_MEMORY, "no memory to read a state");
@@ -378,22 +402,35 @@ done:
 
 tsr_result tsr_store_fsck(tsr_ctx *ctx, const char *directory, tsr_fsck_report_fn report,
                           void *user) {
-    return examine(ctx, directory, check, true, false, report, user, NULL);
+    return examine(ctx, directory, check, true, false, report, user, NULL, NULL);
 }
 
 tsr_result tsr_store_list(tsr_ctx *ctx, const char *directory, bool verify,
                           tsr_fsck_report_fn report, void *user) {
-    return examine(ctx, directory, list, verify, false, report, user, NULL);
+    return examine(ctx, directory, list, verify, false, report, user, NULL, NULL);
 }
 
 tsr_result tsr_store_list_json(tsr_ctx *ctx, const char *directory, bool verify,
                                tsr_fsck_report_fn report, void *user) {
-    return examine(ctx, directory, list, verify, true, report, user, NULL);
+    return examine(ctx, directory, list, verify, true, report, user, NULL, NULL);
 }
 
 tsr_result tsr_store_find_best(tsr_ctx *ctx, const char *directory, tsr_best *out_best) {
     tsr_best best;
-    TRY(ctx, examine(ctx, directory, find_best, false, true, NULL, NULL, &best));
+    TRY(ctx, examine(ctx, directory, find_best, false, true, NULL, NULL, NULL, &best));
+    *out_best = best;
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_store_peek_best(tsr_ctx *ctx, const char *directory, tsr_resume_mode mode,
+                               uint64_t generation, tsr_best *out_best) {
+    const tsr_choice choice = {.mode = mode, .generation = generation};
+    tsr_best best = {.generation = 0};
+    tsr_ctx aside = tsr_ctx_fork(ctx);
+    tsr_result result =
+        examine(&aside, directory, find_resumed, false, true, NULL, NULL, &choice, &best);
+    bool absent = result.code == TSR_IO && aside.error.native == ENOENT;
+    if (result.code && !absent) return tsr_error_adopt(ctx, &aside);
     *out_best = best;
     return TSR_SUCCESS;
 }

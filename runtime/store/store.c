@@ -4,6 +4,7 @@
  */
 #include "runtime/base/clock.h"
 #include "runtime/base/plural.h"
+#include "runtime/state/best.h"
 #include "runtime/store/internal.h"
 
 #include <fcntl.h>
@@ -200,6 +201,37 @@ static tsr_result open_coordinator(tsr_ctx *ctx, tsr_store *store, const tsr_cho
     return TSR_SUCCESS;
 }
 
+/* Has it been verified already, as the resumed generation or one that was counted? */
+static bool is_verified(const tsr_coordinator *c, const tsr_best *best) {
+    for (uint32_t i = 0; i < c->good_count; i++)
+        if (c->good[i].name.generation == best->generation && c->good[i].name.epoch == best->epoch)
+            return true;
+    return false;
+}
+
+/* Reads the best generation, too: a run must not compare with a value whose state is lost. An older
+ * generation than the newest may have been resumed, whose best one was removed since. */
+static tsr_result recover_best(tsr_ctx *ctx, tsr_store *store) {
+    tsr_coordinator *c = store->coordinator;
+    tsr_arena arena = {0};
+    tsr_manifest manifest;
+    if (!c->best.generation || is_verified(c, &c->best)) return TSR_SUCCESS;
+    tsr_result result = tsr_best_check(ctx, store->root, &arena, &c->best, &manifest);
+    if (!result.code) {
+        const tsr_part all = {0, manifest.chunk_count};
+        result = tsr_read_part(ctx, store->reader, store->gens, &manifest, all, NULL, false);
+    }
+    tsr_arena_finish(&arena);
+    if (result.code != TSR_STATE) return result;
+    tsr_log(ctx, TSR_LOG_WARNING,
+            "generation %" PRIu64 ", the best by %s, is not usable: %s; the next evaluation "
+            "becomes the best",
+            c->best.generation, c->best.metric, ctx->error.text);
+    tsr_best_forget(&c->best);
+    c->recovered.token.position.best = c->recovery.generation.position.best = c->best;
+    return TSR_SUCCESS;
+}
+
 /* Prepares the store until the coordinator is idle: the generation to resume is chosen, and BASE
  * records it. The other ranks learn the directory from the first message. */
 static tsr_result begin(tsr_ctx *ctx, tsr_store *store, const tsr_choice *choice,
@@ -225,7 +257,10 @@ static tsr_result begin(tsr_ctx *ctx, tsr_store *store, const tsr_choice *choice
     TRY(ctx, tsr_rank_create(ctx, &rank, &store->rank));
     TRY(ctx, tsr_store_deliver(ctx, store));
     TSR_ASSERT(!store->coordinator || store->coordinator->phase == TSR_PHASE_IDLE);
-    if (store->coordinator) store->recovery = store->coordinator->recovery;
+    if (store->coordinator) {
+        TRY(ctx, recover_best(ctx, store));
+        store->recovery = store->coordinator->recovery;
+    }
     if (store->transport) TRY(ctx, tsr_store_share_recovery(ctx, store));
     store->outcome.best = store->status.best = store->recovery.generation.position.best;
     return TSR_SUCCESS;

@@ -217,6 +217,27 @@ Test(trainer, saves_beside_the_steps) {
     tsr_trainer_close(&d.ctx, trainer);
 }
 
+/* The losses of the next steps are lower than that of step 3, which the state holds as its best. */
+Test(trainer, judges_nothing_and_keeps_the_best_generation) {
+    tsr_train_options options = digits_training(&d, 3);
+    tsr_train_summary summary;
+    tsr_generation generation;
+    const char *directory = digits_path(&d, "best");
+    options.state_directory = directory;
+    options.keep_best = "min:train.loss";
+    digits_must(&d, tsr_train(&d.ctx, d.model, &options, &summary));
+    const tsr_best best = summary.position.best;
+    cr_assert(best.generation == 1 && best.step == 3);
+    tsr_trainer_options without = options_of(directory);
+    tsr_trainer *trainer = open_with(d.model, &without);
+    step_to(trainer, 30);
+    cr_assert_lt(loss, best.value);
+    digits_must(&d, tsr_trainer_save(&d.ctx, trainer, &generation));
+    cr_assert_eq(generation.number, 2, "only tsr_trainer_save saves");
+    cr_assert_eq(memcmp(&generation.position.best, &best, sizeof best), 0);
+    tsr_trainer_close(&d.ctx, trainer);
+}
+
 /* ---- batches from a function ---- */
 
 typedef struct source {

@@ -132,6 +132,18 @@ Test(best, is_known_after_resuming_and_survives_epochs_and_pruning) {
     end(b);
 }
 
+/* A run that opens the store knows of no best generation; its count of evaluations stays. */
+static void must_forget(bench *b) {
+    unsigned warnings = b->log.warnings;
+    must_open(b);
+    const tsr_best *best = &b->recovery.generation.position.best;
+    cr_assert_eq(b->recovery.generation.position.step, 3);
+    cr_assert_eq(best->generation, 0, "a generation that is lost is not the best one");
+    cr_assert_eq(best->without_gain, 2, "the count stays");
+    cr_assert_eq(tsr_store_wait(b->store).best.generation, 0);
+    cr_assert_eq(b->log.warnings, warnings + 1);
+}
+
 Test(best, damage_to_it_is_an_alarm_and_does_not_stop_a_run) {
     static const char *const paths[] = {"/s/MANIFEST.1.1", "/s/gen/1-1/segment.0"};
     for (size_t i = 0; i < 2; i++) {
@@ -145,27 +157,83 @@ Test(best, damage_to_it_is_an_alarm_and_does_not_stop_a_run) {
         flip(b, paths[i], 200);
         report r = check_store(b, TSR_STATE);
         must_say(&r, "generation 1 of epoch 1, the best by max:score, is damaged: ");
+        must_forget(b);
         end(b);
     }
+    for (size_t i = 0; i < 2; i++) {
+        bench *b = begin();
+        must_open(b);
+        must_save_best(b, 1, 3);
+        tsr_store_close(&b->ctx, b->store);
+        b->store = NULL;
+        cr_assert(fault_io_remove(b->disk, paths[i]));
+        report r = check_store(b, TSR_STATE);
+        must_say(&r, "the best by max:score, is damaged: ");
+        cr_assert_eq(tsr_store_list(&b->ctx, "/s", false, add_line, &r).code, TSR_STATE);
+        must_say(&r, "generation 1 epoch 1 damaged: the best by max:score: ");
+        must_forget(b);
+        must_save_best(b, 5, 6); /* none is better than nothing: the next judgement decides */
+        r = check_store(b, TSR_OK);
+        end(b);
+    }
+}
+
+static uint64_t peek(bench *b, const char *directory, tsr_resume_mode mode, uint64_t generation) {
+    tsr_best best = {.generation = 99};
+    cr_assert_eq(tsr_store_peek_best(&b->ctx, directory, mode, generation, &best).code, TSR_OK,
+                 "%s", b->ctx.error.text);
+    return best.generation;
+}
+
+Test(best, is_known_before_the_store_is_opened) {
     bench *b = begin();
+    tsr_best best;
     must_open(b);
     must_save_best(b, 1, 3);
     tsr_store_close(&b->ctx, b->store);
     b->store = NULL;
-    cr_assert(fault_io_remove(b->disk, "/s/MANIFEST.1.1"));
-    report r = check_store(b, TSR_STATE);
-    must_say(&r, "the best by max:score, is damaged: ");
-    cr_assert_eq(tsr_store_list(&b->ctx, "/s", false, add_line, &r).code, TSR_STATE);
-    must_say(&r, "generation 1 epoch 1 damaged: the best by max:score: ");
+    cr_assert_eq(peek(b, "/s", TSR_RESUME_AUTO, 0), 1);
+    cr_assert_eq(peek(b, "/nowhere", TSR_RESUME_AUTO, 0), 0);
     must_open(b);
-    cr_assert_eq(b->recovery.generation.position.step, 3);
-    const tsr_best *best = &b->recovery.generation.position.best;
-    cr_assert_eq(best->generation, 0, "a missing generation is not the best one");
-    cr_assert_eq(best->without_gain, 2, "the count stays");
-    cr_assert_eq(b->log.warnings, 1);
-    must_save_best(b, 5, 6); /* none is better than nothing: the next judgement decides */
-    r = check_store(b, TSR_OK);
+    must_save_best(b, 4, 5);
+    tsr_store_close(&b->ctx, b->store);
+    b->store = NULL;
+    cr_assert_eq(peek(b, "/s", TSR_RESUME_AUTO, 0), 4);
+    cr_assert_eq(peek(b, "/s", TSR_RESUME_EXACT, 4), 4);
+    cr_assert_eq(tsr_store_peek_best(&b->ctx, "/s", TSR_RESUME_EXACT, 9, &best).code, TSR_STATE);
+    cr_assert_eq(tsr_store_peek_best(&b->ctx, "/s", TSR_RESUME_NEVER, 0, &best).code, TSR_STATE);
+    cr_assert(fault_io_remove(b->disk, "/s/gen/2-5/segment.0"));
+    cr_assert_eq(peek(b, "/s", TSR_RESUME_AUTO, 0), 4);
+    cr_assert(!exists(b, "/s/EPOCH.3"));
     end(b);
+}
+
+static unsigned count_lines(const report *r, const char *text) {
+    unsigned count = 0;
+    for (const char *at = strstr(r->text, text); at; at = strstr(at + 1, text)) count++;
+    return count;
+}
+
+/* Also as one of the newest generations, which are listed anyway. */
+Test(best, damage_to_it_is_counted_and_listed_once) {
+    for (uint64_t last = 4; last <= 6; last++) {
+        bench *b = begin();
+        must_open(b);
+        must_save_best(b, 1, last); /* 4 is the best */
+        tsr_store_close(&b->ctx, b->store);
+        b->store = NULL;
+        flip(b, "/s/gen/1-4/segment.0", 200);
+        report r = check_store(b, TSR_STATE), listed = {.good = 0}, json = {.good = 0};
+        cr_assert_eq(r.damaged, 1, "%s", r.text);
+        cr_assert_eq(count_lines(&r, "generation 4 "), 1, "%s", r.text);
+        cr_assert_eq(tsr_store_list(&b->ctx, "/s", true, add_line, &listed).code, TSR_STATE);
+        cr_assert_eq(count_lines(&listed, "generation 4 "), 1, "%s", listed.text);
+        must_say(&listed, ", 1 damaged,");
+        cr_assert_eq(tsr_store_list_json(&b->ctx, "/s", true, add_line, &json).code, TSR_STATE);
+        cr_assert_eq(count_lines(&json, "\"damaged\":\""), 1, "%s", json.text);
+        must_say(&json, "\"damaged\":1,");
+        end(b);
+    }
 }
 
 /* An error that says nothing about the data ends the opening: the best generation is not forgotten.

@@ -475,7 +475,8 @@ Test(store, resume_modes) {
     cr_assert(!b->recovery.found);
     must_save(b, 1, 1);
     flip(b, "/s/gen/1-1/segment.0", 0);
-    must_fail(b, reopen(b, TSR_RESUME_EXACT, 1), TSR_STATE, "damaged or absent; there are: 1");
+    must_fail(b, reopen(b, TSR_RESUME_EXACT, 1), TSR_STATE,
+              "generation 1 cannot be resumed: it is damaged; the others are: none");
     end(b);
 }
 

@@ -9,7 +9,7 @@ judged() { train "${TEST_DATA[@]}" --eval-every 20 "$@"; }
 # best_of FILE: step and loss of the least loss among the evaluations that were printed, as "80 0.449012".
 best_of() { sed -n 's/^eval step \([0-9]*\) loss \([0-9.]*\) .*/\2 \1/p' "$1" | sort -g | head -n 1 | sed 's/\(.*\) \(.*\)/\2 \1/'; }
 # told_of FILE: the same of the line about the best generation.
-told_of() { sed -n 's/^best min:loss \([0-9.e-]*\) at step \([0-9]*\), generation.*/\2 \1/p' "$1" | tail -n 1 | { read -r step loss && printf '%s %.6f' "$step" "$loss"; }; }
+told_of() { sed -n 's/^best min:evaluate.loss \([0-9.e-]*\) at step \([0-9]*\), generation.*/\2 \1/p' "$1" | tail -n 1 | { read -r step loss && printf '%s %.6f' "$step" "$loss"; }; }
 generations() { "$RUN" ls "$1" | sed -n 's/^generation \([0-9]*\) .* step \([0-9]*\) .*/\1:\2/p' | tr '\n' ' '; }
 
 # ---- the best generation ----
@@ -19,9 +19,9 @@ cp .out whole.out
 [ "$(best_of .out)" = "$(told_of .out)" ] || fail "the best evaluation is '$(best_of .out)', and the run tells '$(told_of .out)'"
 read -r step _ < <(best_of .out)
 [ "$step" != 400 ] || fail "the last step is the best: the case shows nothing"
-expect "the state has it" 0 "^generation [0-9]+ epoch 1 step $step .* good, best min:loss 0\.[0-9]*$" "$RUN" ls S
-expect "fsck tells" 0 "the best by min:loss: 0\.[0-9]* at step $step$" "$RUN" fsck S
-expect "JSON tells" 0 "\"best\":\{\"metric\":\"min:loss\",\"evaluatedStep\":400,\"withoutGain\":[0-9]*,\"generation\":[0-9]*,\"epoch\":1,\"step\":$step," "$RUN" ls S --json
+expect "the state has it" 0 "^generation [0-9]+ epoch 1 step $step .* good, best min:evaluate.loss 0\.[0-9]*$" "$RUN" ls S
+expect "fsck tells" 0 "the best by min:evaluate.loss: 0\.[0-9]* at step $step$" "$RUN" fsck S
+expect "JSON tells" 0 "\"best\":\{\"metric\":\"min:evaluate.loss\",\"evaluatedStep\":400,\"withoutGain\":[0-9]*,\"generation\":[0-9]*,\"epoch\":1,\"step\":$step," "$RUN" ls S --json
 [ "$(grep -c '"event":"best"' S.jsonl)" = 20 ] || fail "there are not 20 events of 20 evaluations"
 grep -q '"event":"save".*"best":true' S.jsonl || fail "no save was the best"
 check "prune" "$RUN" prune S --keep 2
@@ -43,9 +43,9 @@ expect "a call with it" 0 '' "$RUN" "$BUNDLE" --entry predict --state-dir S --re
 check "without it" judged --steps 400
 [ "$(state_of .out)" = "$(state_of whole.out)" ] || fail "--keep-best changes the state"
 check "saves at gains" judged --steps 100 --state-dir G --keep-best max:accuracy
-expect "the best accuracy" 0 'good, best max:accuracy 0\.9[0-9]*$' "$RUN" ls G
+expect "the best accuracy" 0 'good, best max:evaluate.accuracy 0\.9[0-9]*$' "$RUN" ls G
 check "the training loss" train --steps 100 --eval-every 10 --state-dir L --keep-best min:loss
-expect "is the metric where nothing is evaluated" 0 'good, best min:loss 0\.[0-9]*$' "$RUN" ls L
+expect "is the metric where nothing is evaluated" 0 'good, best min:train.loss 0\.[0-9]*$' "$RUN" ls L
 check "of both" judged --steps 40 --state-dir T --keep-best min:train.loss
 expect "the one that is named" 0 '"metric":"min:train.loss"' "$RUN" ls T --json
 
@@ -56,14 +56,14 @@ cp .out one.out
 for stop in 30 150 170 220; do
     check "to $stop" judged --steps $stop --save-every 10 --state-dir "two" --keep-best min:loss
     told=$(told_of .out)
-    expect "right after resuming from $stop" 0 "^best min:loss .* at step ${told% *}, generation" judged --steps $((stop + 1)) --state-dir two
+    expect "right after resuming from $stop" 0 "^best min:evaluate.loss .* at step ${told% *}, generation" judged --steps $((stop + 1)) --state-dir two
 done
 "$RUN" "$BUNDLE" "${DATA[@]}" "${TEST_DATA[@]}" --quiet --eval-every 20 --steps 100000 --save-every 10 --state-dir two >/dev/null 2>&1 &
 run=$!
 sleep 0.4
 kill -KILL $run && wait $run 2>/dev/null
 expect "after a kill nothing is damaged" 0 ' 0 damaged' "$RUN" fsck two
-expect "and the best is known" 0 'the best by min:loss: ' "$RUN" fsck two
+expect "and the best is known" 0 'the best by min:evaluate.loss: ' "$RUN" fsck two
 for ranks in 1 3; do
     check "4 virtual ranks on $ranks: build" "$AOT" build "$DIGITS/digits.mlir" -o ranks.tsb --target=cpu:x86-64-v3 --virtual-ranks 4
     check "$ranks ranks" "$RUN" ranks.tsb "${DATA[@]}" "${TEST_DATA[@]}" --quiet --eval-every 20 --steps 60 --ranks $ranks --state-dir "R$ranks" --keep-best min:loss
@@ -71,14 +71,26 @@ for ranks in 1 3; do
 done
 cmp ranks1.out ranks3.out || fail "ranks keep another best generation"
 cp -a one other
-expect "another metric" 0 'notice: generation [0-9]+ keeps the best by min:loss; this run keeps the best by max:accuracy$' \
+expect "another metric" 0 'notice: generation [0-9]+ keeps the best by min:evaluate.loss; this run keeps the best by max:evaluate.accuracy$' \
     "$RUN" "$BUNDLE" "${DATA[@]}" "${TEST_DATA[@]}" --eval-every 20 --steps 340 --state-dir other --keep-best max:accuracy
-expect "from now on" 0 'good, best max:accuracy ' "$RUN" ls other
-expect "none any more" 0 'keeps the best by max:accuracy; this run keeps none$' "$RUN" "$BUNDLE" "${DATA[@]}" --steps 350 --state-dir other --keep-best none
+expect "from now on" 0 'good, best max:evaluate.accuracy ' "$RUN" ls other
+expect "none any more" 0 'keeps the best by max:evaluate.accuracy; this run keeps none$' "$RUN" "$BUNDLE" "${DATA[@]}" --steps 350 --state-dir other --keep-best none
 "$RUN" ls other | grep -q best && fail "there is a best generation after --keep-best none"
-expect "data that is not there" 0 "notice: the state keeps the best generation, but nothing is judged: the metric is 'min:loss'|^state" \
-    "$RUN" "$BUNDLE" "${DATA[@]}" --steps 310 --state-dir one
-expect "and it stays" 0 'good, best min:loss ' "$RUN" ls one
+
+# The state says of which entry the output is: a run without the data of the evaluation does not compare with a loss of training, which is lower.
+best_line() { "$RUN" ls "$1" | grep ' good, best '; }
+best_line one >kept.out
+for steps in 310 330; do
+    expect "$steps steps without the data of the evaluation" 0 "notice: the state keeps the best generation, but nothing is judged: the metric is 'min:evaluate.loss'; this run has train.loss, and no data is bound to an evaluation$" \
+        "$RUN" "$BUNDLE" "${DATA[@]}" --steps $steps --save-every 5 --state-dir one
+    best_line one >.out
+    holds "the best generation stays" cmp .out kept.out
+done
+expect "judged again" 0 "^best min:evaluate.loss $(sed 's/.* good, best min:evaluate.loss //' kept.out) at step " judged --steps 331 --state-dir one
+expect "the other loss is another metric" 0 'notice: generation [0-9]+ keeps the best by min:train.loss; this run keeps the best by min:evaluate.loss$' \
+    "$RUN" "$BUNDLE" "${DATA[@]}" "${TEST_DATA[@]}" --eval-every 20 --steps 140 --state-dir L --keep-best min:loss --stop-after 5
+cp .out other.out
+expect "and is judged" 0 '^best min:evaluate.loss 0\.[0-9]* at step 1[0-4]0, generation ' cat other.out
 
 # ---- stopping ----
 
@@ -108,13 +120,30 @@ for count in 0 x -1; do
     expect "--stop-after $count" 6 "[-]-stop-after is '$count'; expected a number from 1" judged --steps 20 --state-dir B --keep-best min:loss --stop-after $count
 done
 expect "in a replay" 6 '[-]-keep-best does not apply to a replay' train --replay none.log --state-dir B --keep-best min:loss
+expect "evaluations without their data" 6 'evaluation every 5 steps needs an eval entry with its data bound' train --steps 20 --state-dir B --eval-every 5
+expect "no metric on ranks" 6 'to stop after 3 evaluations without gain needs the metric' "$RUN" ranks.tsb "${DATA[@]}" --quiet --steps 20 --ranks 2 --state-dir B --stop-after 3
+[ ! -e B ] || fail "a refused run has made a state directory"
 check "five steps" train --steps 5 --state-dir N
+find N one | sort >before.out
+for options in '--stop-after 3' '--eval-every 5' '--eval-every 5 --keep-best none'; do
+    read -r -a options <<<"$options"
+    expect "a state without a metric: ${options[*]}" 6 'evaluation' train --steps 20 --state-dir N "${options[@]}"
+done
+expect "a state with one that is not judged" 6 "nothing is judged: the metric is 'min:evaluate.loss'; this run has train.loss" "$RUN" "$BUNDLE" "${DATA[@]}" --steps 500 --state-dir one --stop-after 3
+find N one | sort >.out
+holds "a refused run changes no state directory" cmp .out before.out
+check "a state with a metric of training" train --steps 60 --eval-every 5 --state-dir T --stop-after 50
 expect "no best generation" 10 'names no best generation: --keep-best was not given' "$RUN" "$BUNDLE" --state-dir N --resume best --export-params x.safetensors --quiet
 mkdir -p empty
 expect "no state" 10 'it is not a state directory' "$RUN" "$BUNDLE" --state-dir empty --resume best --export-params x.safetensors --quiet
-cp -a S broken && rm "broken/MANIFEST.$(generations S | tr ' ' '\n' | sed -n "s/:$step\$//p").1"
-expect "a best generation that is gone" 10 'the best by min:loss: ' "$RUN" ls broken
-expect "fsck" 10 'the best by min:loss, is damaged: ' "$RUN" fsck broken
+number=$(generations S | tr ' ' '\n' | sed -n "s/:$step\$//p")
+cp -a S hollow && rm -r "hollow/gen/1-$number"
+expect "a best generation without data" 10 "generation $number cannot be resumed: it is damaged; the others are: [0-9]+, [0-9]+$" "$RUN" "$BUNDLE" --state-dir hollow --resume best --export-params x.safetensors --quiet
+expect "a run goes on without it" 0 "warning: generation $number, the best by min:evaluate.loss, is not usable: .*; the next evaluation becomes the best" judged --steps 420 --state-dir hollow
+expect "and the next evaluation is the best" 0 'good, best min:evaluate.loss 0\.[0-9]*$' "$RUN" ls hollow --verify
+cp -a S broken && rm "broken/MANIFEST.$number.1"
+expect "a best generation that is gone" 10 'the best by min:evaluate.loss: ' "$RUN" ls broken
+expect "fsck" 10 'the best by min:evaluate.loss, is damaged: ' "$RUN" fsck broken
 expect "--resume best" 10 'MANIFEST' "$RUN" "$BUNDLE" --state-dir broken --resume best --export-params x.safetensors --quiet
-expect "a run goes on" 0 "warning: generation [0-9]+, the best by min:loss, is not usable: " judged --steps 420 --state-dir broken
+expect "a run goes on" 0 "warning: generation [0-9]+, the best by min:evaluate.loss, is not usable: " judged --steps 420 --state-dir broken
 finish
