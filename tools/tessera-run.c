@@ -10,6 +10,7 @@
 #include "tools/common/files.h"
 #include "tools/run/advice.h"
 #include "tools/run/check.h"
+#include "tools/run/entries.h"
 #include "tools/run/plot/plot.h"
 #include "tools/run/report.h"
 #include "tools/run/signals.h"
@@ -403,74 +404,12 @@ static tsr_result call(tsr_ctx *ctx, const arguments *a, tsr_model *model, tsr_r
     return TSR_SUCCESS;
 }
 
-/* The length of an entry's name without the sizes of its dims: "predict[N=8]" has 7. */
-static size_t name_length(const tsr_config_entry *entry) { return strcspn(entry->name, "["); }
-
-/* True if both are copies of one entry, for different sizes of its dims. */
-static bool are_copies(const tsr_config_entry *a, const tsr_config_entry *b) {
-    size_t length = name_length(a);
-    return a->name[length] && strncmp(a->name, b->name, length + 1) == 0;
-}
-
-/* Appends the names of the entries; copies of one entry are listed once. */
-static void list_entries(const tsr_config *config, tsr_buffer *list) {
-    for (size_t i = 0; i < config->entry_count; i++) {
-        const tsr_config_entry *entry = &config->entries[i];
-        if (i && are_copies(entry - 1, entry)) continue;
-        tsr_buffer_printf(list, "%s%.*s", i ? ", " : "", (int)name_length(entry), entry->name);
-    }
-}
-
-static tsr_result find_entry(tsr_ctx *ctx, const tsr_config *config, const char *name,
-                             const tsr_config_entry **out_entry) {
-    tsr_buffer list = {0};
-    tsr_result result = TSR_SUCCESS;
-    char meant[TSR_SUGGESTION_TEXT_MAX];
-    tsr_suggestion likely = {.wrong = name};
-    *out_entry = tsr_config_find_entry(config, name);
-    list_entries(config, &list);
-    for (size_t i = 0; i < config->entry_count; i++) tsr_suggest(&likely, config->entries[i].name);
-    if (!*out_entry)
-        FAIL_GOTO(ctx, result, TSR_USAGE, "no entry '%s'; the bundle has %s%s", name,
-                  list.bytes ? list.bytes : "none", tsr_suggestion_text(&likely, meant));
-done:
-    tsr_buffer_finish(&list);
-    return result;
-}
-
-/* Without --entry a run trains: if the bundle has no training entry, the error lists its entries.
- */
-static tsr_result need_training(tsr_ctx *ctx, const tsr_config *config) {
-    tsr_buffer list = {0};
-    tsr_result result = TSR_SUCCESS;
-    for (size_t i = 0; i < config->entry_count; i++)
-        if (config->entries[i].kind == TSR_ENTRY_TRAIN) goto done;
-    list_entries(config, &list);
-    FAIL_GOTO(ctx, result, TSR_USAGE, "the bundle trains nothing; expected --entry with one of %s",
-              list.bytes ? list.bytes : "none");
-done:
-    tsr_buffer_finish(&list);
-    return result;
-}
-
-/* Without --entry and a training entry, a bundle of one entry, or of the copies of one, runs that
- * one. Returns its name, in `list` if it was made here, or a->entry. */
-static const char *only_entry(const arguments *a, const tsr_config *config, tsr_buffer *list) {
-    const tsr_config_entry *first = config->entries;
-    bool calls = config->entry_count && first->kind != TSR_ENTRY_TRAIN;
-    for (size_t i = 1; i < config->entry_count; i++) calls &= are_copies(first, &first[i]);
-    if (a->entry || a->export_params || !calls) return a->entry;
-    if (config->entry_count == 1) return first->name;
-    list_entries(config, list);
-    return list->bytes;
-}
-
 static tsr_result choose_mode(tsr_ctx *ctx, const arguments *a, const tsr_model *model,
                               run_mode *out_mode) {
     const tsr_config_entry *entry = NULL;
-    if (a->entry) TRY(ctx, find_entry(ctx, tsr_model_get_config(model), a->entry, &entry));
+    if (a->entry) TRY(ctx, tsr_run_find_entry(ctx, tsr_model_get_config(model), a->entry, &entry));
     bool exports = !entry && a->export_params && !a->has_steps && !a->replay && !a->data.count;
-    if (!entry && !exports) TRY(ctx, need_training(ctx, tsr_model_get_config(model)));
+    if (!entry && !exports) TRY(ctx, tsr_run_need_training(ctx, tsr_model_get_config(model)));
     if (exports)
         *out_mode = MODE_EXPORT;
     else if (!entry || entry->kind == TSR_ENTRY_TRAIN)
@@ -513,7 +452,8 @@ static tsr_result choose_and_run(tsr_ctx *ctx, const arguments *given, tsr_model
     tsr_buffer name = {0};
     tsr_result result = TSR_SUCCESS;
     arguments chosen = *given;
-    chosen.entry = only_entry(given, tsr_model_get_config(model), &name);
+    if (!given->entry && !given->export_params)
+        chosen.entry = tsr_run_only_entry(tsr_model_get_config(model), &name);
     if (name.failed) FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory for the name of an entry");
     result = run_chosen(ctx, &chosen, model, report);
 done:
