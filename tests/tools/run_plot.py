@@ -28,7 +28,7 @@ def need(condition, text):
 
 
 def plot(metrics, out, code=0):
-    done = subprocess.run([RUN, "plot", str(metrics), "-o", str(out)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run([RUN, "plot", str(metrics), "-o", str(out)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
     need(done.returncode == code, f"{metrics} -o {out}: exit code {done.returncode}; expected {code}\n{done.stderr}")
     return done.stderr
 
@@ -94,6 +94,33 @@ def check_points(folder):
     lines = [p.get("d") for p in tree.parse(folder / "a.svg").iter(SVG + "path") if p.get("stroke") == "#1f5fa8"]
     heights = [float(y) for y in re.findall(r"[ML]\d+ ([\d.]+)", lines[0])]
     need(max(heights) - min(heights) > 180, "the range of the values is lost")
+
+
+def ticks(path):
+    """The labels of the ticks of values, from the bottom, and of steps."""
+    texts = [t for t in tree.parse(path).iter(SVG + "text") if float(t.get("y")) < 280 and t.get("class") is None]
+    return [[float(t.text) for t in texts if t.get("text-anchor") == anchor and re.fullmatch(r"[-+.e0-9]+", t.text)] for anchor in ("end", "middle")]
+
+
+def check_ranges(folder):
+    """Axes whose range is a few units in the last place, or that of all f64: ticks are few, and every number is finite."""
+    last = 2 ** 53
+    for what, lines in (
+            ("a steady throughput", [step(s, s * 0.1, loss=1.0) for s in (1, 2, 3)]),
+            ("neighbours", [step(1, 1, loss=100.0), step(2, 2, loss=math.nextafter(100.0, 200))]),
+            ("least numbers", [step(1, 1, loss=0.0), step(2, 2, loss=5e-324)]),
+            ("all decades", [step(1, 1, loss=5e-324), step(2, 2, loss=9e307)]),
+            ("the range of f64", [step(1, 1, loss=-9e307), step(2, 2, loss=9e307)]),
+            ("the last step", [step(last, 1, loss=1.0)]),
+            ("the last steps", [step(last - 1, 1, loss=1.0), step(last, 2, loss=2.0)]),
+            ("all steps", [step(0, 1, loss=1.0), step(last, 2, loss=2.0)])):
+        plot(write(folder, lines), folder / "a.svg")
+        text = (folder / "a.svg").read_text("utf-8")
+        need(len(text) < 20000 and not re.search(r"\b(nan|inf)\b", text), f"{what}: {text[:2000]}")
+        for side in ticks(folder / "a.svg"):
+            need(1 <= len(side) <= 12 and side == sorted(side), f"{what}: ticks {side}")
+    plot(write(folder, [step(s, s, loss=0.1 * s) for s in range(1, 22)]), folder / "a.svg")
+    need(ticks(folder / "a.svg") == [[0.5, 1, 1.5, 2], [5, 10, 15, 20]], f"ticks: {ticks(folder / 'a.svg')}")
 
 
 def check_files(folder):
@@ -178,6 +205,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         check_points(folder)
+        check_ranges(folder)
         check_files(folder)
         check_run(folder)
     print(f"{checks} checks, 0 failed, 0 skipped")
