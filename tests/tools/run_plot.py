@@ -81,6 +81,21 @@ def check_points(folder):
     plot(write(folder, first + again), folder / "a.svg")
     want = [(s, float(s)) for s in range(1, 8)] + [(s, 100.0 - s) for s in range(8, 13)]
     need_line([p for p in circles(folder / "a.svg")["#1f5fa8"] if p[1] < 280], want, "two runs")
+    # A run that resumes an older step drops everything after it: evaluations at other steps, throughput, outputs that it does not have.
+    def evaluation(number, **outputs):
+        return json.dumps({"event": "eval", "step": number, "rows": 2, "outputs": outputs})
+
+    branch = [step(s, s, loss=float(s), gone=None if s > 7 else 1.0) for s in range(1, 11)] + [evaluation(s, loss=50.0 + s, old=1.0) for s in (4, 10)]
+    for start in ('{"event":"resume","generation":1,"epoch":1,"step":3,"state":"00","damaged":0}',), ():
+        first_step = 4 if start else 1
+        plot(write(folder, [*branch, *start, step(first_step, 0.5, loss=9.0), step(first_step + 1, 1, loss=8.0)]), folder / "a.html")
+        tables = Tables()
+        tables.feed((folder / "a.html").read_text("utf-8"))
+        want = [["loss", "training", str(first_step + 1)], ["samples/s", "throughput", "3" if start else "1"]]
+        want += [["gone", "training", "3"]] if start else []
+        need(sorted(r[:3] for r in tables.rows if len(r) == 6 and r[0] != "value") == sorted(want), f"an abandoned branch: {tables.rows}")
+        text = (folder / "a.html").read_text("utf-8")
+        need(f"up to step {first_step + 1}; 0 values" in text and ">old<" not in text, f"an abandoned branch: {text[:3000]}")
     # Values that are not finite are gaps: JSON has null for them.
     holes = [step(s, s, loss=None if s in (4, 5) else float(s)) for s in range(1, 9)]
     plot(write(folder, holes), folder / "a.svg")

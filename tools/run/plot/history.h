@@ -2,7 +2,7 @@
  *
  * What a metrics file says, as series of points and a list of events. A file may hold several runs,
  * one after the other: a run that resumes repeats the steps since the last save, and its points
- * replace those of the earlier run.
+ * replace those of the earlier run: from the step where a run begins, no series keeps older points.
  *
  *     tsr_history history;
  *     TRY(ctx, tsr_history_read(ctx, "metrics.jsonl", &history));
@@ -29,7 +29,7 @@ typedef struct tsr_series {
     tsr_series_kind kind;
     const char *name; /* in the arena */
     tsr_point *points;
-    size_t count, capacity;
+    size_t count, capacity; /* count 0: a later run has dropped all its points */
 } tsr_series;
 
 /* A save, a resume, a better evaluation, a summary. */
