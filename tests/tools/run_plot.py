@@ -155,6 +155,12 @@ def check_files(folder):
         text = (folder / "a.html").read_text("utf-8")
         need("<script" not in text and "http://" not in text.replace("http://www.w3.org/2000/svg", "") and "nan" not in text.lower().replace("finance", ""),
              f"the report of {lines}")
+    for count in (256, 257, 300):
+        many = [step(1, 1, **{f"o{k}": float(k) for k in range(count)}), step(2, 1, **{f"o{k}": float(k) for k in range(count)})]
+        said = plot(write(folder, many), folder / "a.html")
+        want = f"'{folder}/m.jsonl' has more than 256 series of values; 'o256' and those after it are left out"
+        need((want in said) == (count > 256), f"{count} series: {said}")
+        need((folder / "a.html").read_text("utf-8").count("<td>training</td>") == 256, f"{count} series are not drawn as 256")
     need("none is an event" in plot(f"{ROOT}/README.md", folder / "x.svg", code=8), "another file")
     need("No such file" in plot(folder / "none", folder / "x.svg", code=7), "no file")
     need("contains the input" in plot(folder, folder / "x.svg", code=6), "a directory")

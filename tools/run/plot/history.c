@@ -39,19 +39,31 @@ static bool get_step(const cJSON *object, uint64_t *out_step) {
 
 /* ---- series ---- */
 
-static tsr_series *find_series(tsr_history *h, tsr_series_kind kind, const char *name) {
-    for (size_t i = 0; i < h->series_count; i++)
-        if (h->series[i].kind == kind && strcmp(h->series[i].name, name) == 0) return &h->series[i];
-    if (h->series_count == TSR_HISTORY_SERIES_MAX) return NULL;
+/* NULL if the history already has as many series as it can have. */
+static tsr_result find_series(tsr_ctx *ctx, tsr_history *h, tsr_series_kind kind, const char *name,
+                              tsr_series **out_series) {
+    for (size_t i = 0; i < h->series_count; i++) {
+        if (h->series[i].kind != kind || strcmp(h->series[i].name, name) != 0) continue;
+        *out_series = &h->series[i];
+        return TSR_SUCCESS;
+    }
+    *out_series = NULL;
+    bool full = h->series_count == TSR_HISTORY_SERIES_MAX;
+    if (full && h->left_out) return TSR_SUCCESS;
+    const char *kept = tsr_arena_strdup(&h->arena, name);
+    if (!kept) return no_memory(ctx);
+    if (full) {
+        h->left_out = kept;
+        return TSR_SUCCESS;
+    }
     if (h->series_count == h->series_capacity) {
         tsr_series *grown = TSR_ARENA_GROW(&h->arena, h->series, &h->series_capacity, FIRST_ITEMS);
-        if (!grown) return NULL;
+        if (!grown) return no_memory(ctx);
         h->series = grown;
     }
-    const char *kept = tsr_arena_strdup(&h->arena, name);
-    if (!kept) return NULL;
-    h->series[h->series_count] = (tsr_series){.kind = kind, .name = kept};
-    return &h->series[h->series_count++];
+    *out_series = &h->series[h->series_count++];
+    **out_series = (tsr_series){.kind = kind, .name = kept};
+    return TSR_SUCCESS;
 }
 
 static void cut_series(tsr_history *h, tsr_series *series, uint64_t first_dropped) {
@@ -69,8 +81,9 @@ static void cut_all(tsr_history *h, uint64_t first_dropped) {
 /* A point of a step that the series has already passed replaces it and all later ones. */
 static tsr_result add_point(tsr_ctx *ctx, tsr_history *h, tsr_series_kind kind, const char *name,
                             tsr_point point) {
-    tsr_series *series = find_series(h, kind, name);
-    if (!series) return no_memory(ctx);
+    tsr_series *series = NULL;
+    TRY(ctx, find_series(ctx, h, kind, name, &series));
+    if (!series) return TSR_SUCCESS;
     cut_series(h, series, point.step);
     if (series->count == series->capacity) {
         tsr_point *grown =

@@ -136,6 +136,10 @@ static void tell(const tsr_ctx *ctx, const tsr_history *h, const char *path) {
         tsr_log(ctx, TSR_LOG_WARNING,
                 "'%s': %" PRIu64 " of %" PRIu64 " lines are no events, and left out", path,
                 h->unusable_count, h->line_count);
+    if (h->left_out)
+        tsr_log(ctx, TSR_LOG_WARNING,
+                "'%s' has more than %d series of values; '%.200s' and those after it are left out",
+                path, TSR_HISTORY_SERIES_MAX, h->left_out);
     if (!h->line_count) tsr_log(ctx, TSR_LOG_NOTICE, "'%s' is empty", path);
 }
 
