@@ -41,6 +41,21 @@ expect "empty" 8 'standard input is empty; expected an NPY array' predict --inpu
 expect "no NPY" 8 "'standard input' does not begin with the NPY magic" from "$ROOT/README.md" predict --input x=- --output y=n.npy
 head -c 1000 "$X" >short.npy
 expect "truncated" 8 "'standard input' has [0-9]* bytes of elements; 359x64xui8 needs 22976" from short.npy predict --input x=- --output y=n.npy
+# Long input: it is refused as soon as its bytes tell that it is no array, or longer than its array; the rest is not read.
+endless() {
+    { [ -z "$1" ] || cat "$1"; head -c 1000000000 /dev/zero; echo $? >rest; } 2>sender | "${@:2}"
+    local code=$?
+    [ "$(cat rest)" != 0 ] || { echo "all of the input was read" >&2; return 99; }
+    return "$code"
+}
+expect "many zeros" 8 "'standard input' does not begin with the NPY magic" endless "" predict --input x=- --output y=n.npy
+expect "an array, then many zeros" 8 "standard input does not end after the $(stat -c %s "$X") bytes of its array" endless "$X" predict --input x=- --output y=n.npy
+printf '\223NUMPY\1\0\166\0{' >header.npy
+expect "a header of zeros" 8 "'standard input': malformed NPY header" endless header.npy predict --input x=- --output y=n.npy
+cat "$X" <(printf x) >long.npy
+expect "one byte more" 8 "standard input does not end after the $(stat -c %s "$X") bytes of its array" from long.npy predict --input x=- --output y=n.npy
+head -c 11 "$X" >prefix.npy
+expect "the first bytes of a header" 8 "'standard input' has 11 bytes; its NPY header ends at byte 128" from prefix.npy predict --input x=- --output y=n.npy
 expect "another type" 8 "input 'x' is" from "$DIGITS/test-labels.npy" predict --input x=- --output y=n.npy
 expect "two inputs" 6 "'test_images' and 'test_labels' are both standard input, which can be read once" from "$X" evaluate --data test_images=- --data test_labels=-
 expect "training" 6 "data 'images' is standard input, which can be read once and in its order; training reads samples in any order" \
