@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -75,7 +76,7 @@ static tsr_result read_stream(tsr_ctx *ctx, tsr_array *array, size_t *inout_capa
         uint64_t end = size_bytes < *inout_capacity ? size_bytes : *inout_capacity;
         ssize_t got = read(STDIN_FILENO, array->memory + array->size_bytes,
                            (size_t)(end - array->size_bytes));
-        if (got < 0 && errno == EINTR) continue;
+        if (got < 0 && tsr_io_retry(STDIN_FILENO, POLLIN)) continue;
         if (got < 0) FAIL_ERRNO(ctx, TSR_IO, errno, "cannot read standard input");
         if (got == 0) break;
         array->size_bytes += (uint64_t)got;

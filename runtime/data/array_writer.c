@@ -13,6 +13,7 @@
 #include "runtime/data/array_source.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -93,7 +94,7 @@ static tsr_result check_size(tsr_ctx *ctx, const tsr_array_writer *self, const t
 static tsr_result write_stream(tsr_ctx *ctx, const void *bytes, size_t size_bytes) {
     for (const char *at = bytes; size_bytes;) {
         ssize_t put = write(STDOUT_FILENO, at, size_bytes);
-        if (put < 0 && errno == EINTR) continue;
+        if (put < 0 && tsr_io_retry(STDOUT_FILENO, POLLOUT)) continue;
         if (put < 0) FAIL_ERRNO(ctx, TSR_IO, errno, "cannot write to standard output");
         at += put;
         size_bytes -= (size_t)put;

@@ -23,6 +23,35 @@ assert y.shape[0] == 359, y.shape
 PY
 (head -c 50000 "$X"; sleep 0.2; tail -c +50001 "$X") | predict --input x=- --output y=slow.npy || fail "a slow writer"
 cmp file.npy slow.npy || fail "a slow writer gives another result"
+# Pipes that do not block, with a slow writer and a slow reader, and more output than a pipe holds.
+"$PYTHON" - "$RUN" "$BUNDLE" "$X" <<'PY' || fail "pipes that do not block"
+import fcntl, os, subprocess, sys, threading, time, numpy
+run, bundle, path = sys.argv[1:]
+call = [run, bundle, "--quiet", "--entry", "predict", "--state-dir", "S"]
+numpy.save("many.npy", numpy.tile(numpy.load(path), (8, 1)))
+subprocess.run([*call, "--input", "x=many.npy", "--output", "y=many-y.npy"], check=True)
+reader, writer = os.pipe(), os.pipe()
+for end in (reader[0], writer[1]):
+    os.set_blocking(end, False)
+fcntl.fcntl(writer[1], fcntl.F_SETPIPE_SZ, 4096)
+process = subprocess.Popen([*call, "--input", "x=-", "--output", "y=-"], stdin=reader[0], stdout=writer[1])
+os.close(reader[0]), os.close(writer[1])
+def send():
+    with open("many.npy", "rb") as source, os.fdopen(reader[1], "wb", buffering=0) as to:
+        for part in iter(lambda: source.read(40000), b""):
+            time.sleep(0.05)
+            to.write(part)
+sender = threading.Thread(target=send)
+sender.start()
+got = b""
+while part := os.read(writer[0], 1 << 16):
+    got += part
+    time.sleep(0.01)
+sender.join()
+assert process.wait() == 0, process.returncode
+want = open("many-y.npy", "rb").read()
+assert len(want) > 2 * 4096 and got == want, (len(got), len(want))
+PY
 check "evaluation with files" evaluate "${TEST_DATA[@]}"
 cp .out expected.txt
 evaluate --data test_images=- --data "test_labels=$DIGITS/test-labels.npy" <"$X" >.out 2>.err || fail "evaluation of standard input"
