@@ -95,6 +95,26 @@ expect "a directory" 7 'cannot read standard input: Is a directory' from . predi
 [ ! -e n.npy ] || fail "a refused call has written its output"
 full() { "$@" >/dev/full; }
 expect "a full disk" 7 'cannot write to standard output: No space left on device' full predict --input "x=$X" --output y=-
+"$PYTHON" -c 'import numpy; numpy.save("none.npy", numpy.zeros((0, 64), "u1"))'
+predict --input x=none.npy --output y=- >stream || fail "no rows"
+check "no rows, to a file" predict --input x=none.npy --output y=y.npy
+cmp y.npy stream || fail "an array without elements has another header on standard output"
+cat >two.mlir <<'END'
+module {
+  func.func @two(%x: tensor<4xf32> {tessera.name = "x"}) -> (tensor<4xf32> {tessera.name = "y"}, tensor<4xf32> {tessera.name = "z"}) attributes {tessera.entry = "infer"} {
+    %y = tessera.add %x, %x : tensor<4xf32>
+    %z = tessera.mul %x, %x : tensor<4xf32>
+    return %y, %z : tensor<4xf32>, tensor<4xf32>
+  }
+}
+END
+check "two outputs" "$AOT" build two.mlir -o two.tsb --target cpu:x86-64-v2
+"$PYTHON" -c 'import numpy; numpy.save("four.npy", numpy.arange(4, dtype="f4"))'
+two() { "$RUN" two.tsb --quiet --entry two --input x=four.npy --output y=- "$@" >stream; }
+expect "another output that cannot be opened" 6 "the format ..csv., which cannot be written" two --output z=z.csv
+[ ! -s stream ] || fail "a call that failed before its first element has written $(stat -c %s stream) bytes"
+check "both outputs" two --output z=z.npy
+"$PYTHON" -c 'import numpy; assert numpy.load("stream").tolist() == [0, 2, 4, 6] and numpy.load("z.npy").tolist() == [0, 1, 4, 9]' || fail "both outputs"
 closed() { "$@" >&-; }
 expect "a closed output" 7 'cannot write to standard output: Bad file descriptor' closed predict --input "x=$X" --output y=-
 into() { "${@:2}" >>"$1"; }
