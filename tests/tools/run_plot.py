@@ -169,7 +169,8 @@ def check_files(folder):
     need("are one file" in plot(folder / "m.jsonl", folder / "m.jsonl", code=6), "over its input")
     need("x.svg" not in [p.name for p in folder.iterdir()], "a refused call has written")
     for command, text in ((["plot"], "plot: 0 files"), (["plot", "m", "n", "-o", "x.svg"], "plot: 2 files"), (["plot", "m"], "plot: -o is missing"),
-                          (["plot", "m", "-o", "x.svg", "--steps", "3"], "--steps does not apply to plot")):
+                          (["plot", "m", "-o", "x.svg", "--steps", "3"], "--steps does not apply to plot"),
+                          (["plot", "m", "-o", "x.svg", "--allow-network-fs"], "--allow-network-fs does not apply to plot")):
         done = subprocess.run([RUN, *command], stderr=subprocess.PIPE, text=True, check=False)
         need(done.returncode == 6 and text in done.stderr, f"{command}: {done.returncode} {done.stderr}")
 
