@@ -149,8 +149,10 @@ static void print_help(const tsr_flag *flags) {
         "       tessera-run fsck DIR                check a state directory, changing nothing\n"
         "       tessera-run ls DIR [--verify] [--json]\n"
         "                                           list its generations, changing nothing\n"
-        "       tessera-run prune DIR --keep N      remove all but the N newest generations\n"
-        "       tessera-run export DIR -o FILE      write a generation as safetensors\n"
+        "       tessera-run prune DIR --keep N [--allow-network-fs]\n"
+        "                                           remove all but the N newest generations\n"
+        "       tessera-run export DIR [--generation N] -o FILE\n"
+        "                                           write a generation as safetensors\n"
         "       tessera-run plot METRICS -o FILE    draw a file of --metrics: .svg or .html\n\n");
     tsr_flags_print(flags, FLAG_COUNT);
     printf("\nExit codes: docs/exit-codes.md. SIGTERM, SIGINT, SIGHUP or SIGUSR1: finish the step, "

@@ -70,7 +70,8 @@ bool tsr_top_k_is_kept(MlirOperation op);
 bool tsr_takes_small(tsr_op id, bool is_native);
 
 /* The optimizer of a minimize for one parameter: with the learning rate and the weight decay of its
- * group (tessera.param). */
-MlirAttribute tsr_optimizer_for(MlirOperation minimize, MlirOperation param);
+ * group (tessera.param). Emits an error at the parameter and returns false if the learning rate of
+ * the group is not finite, or is 0 although neither of its factors is. */
+bool tsr_optimizer_for(MlirOperation minimize, MlirOperation param, MlirAttribute *out_optimizer);
 
 #endif

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -60,26 +61,44 @@ tsr_result tsr_array_fetch(tsr_ctx *ctx, const tsr_array *array, uint64_t at, vo
                              array->offset_bytes + at);
 }
 
-/* Reads standard input into memory: a pipe cannot be sought, and an array is read by rows. */
-static tsr_result open_stream(tsr_ctx *ctx, tsr_array *array) {
+/* Reads standard input until there are `size_bytes` bytes, or until its end. */
+static tsr_result read_stream(tsr_ctx *ctx, tsr_array *array, size_t *inout_capacity,
+                              uint64_t size_bytes) {
     enum { FIRST_BYTES = 1 << 16 };
-    size_t capacity = 0;
-    for (;;) {
-        if (array->size_bytes == capacity) {
-            unsigned char *bytes = tsr_grow(array->memory, &capacity, FIRST_BYTES, 1);
+    while (array->size_bytes < size_bytes) {
+        if (array->size_bytes == *inout_capacity) {
+            unsigned char *bytes = tsr_grow(array->memory, inout_capacity, FIRST_BYTES, 1);
             if (!bytes)
                 FAIL(ctx, TSR_MEMORY, "no memory for more than %zu bytes of standard input",
-                     capacity);
+                     *inout_capacity);
             array->memory = bytes;
         }
+        uint64_t end = size_bytes < *inout_capacity ? size_bytes : *inout_capacity;
         ssize_t got = read(STDIN_FILENO, array->memory + array->size_bytes,
-                           capacity - (size_t)array->size_bytes);
-        if (got < 0 && errno == EINTR) continue;
+                           (size_t)(end - array->size_bytes));
+        if (got < 0 && tsr_io_retry(STDIN_FILENO, POLLIN)) continue;
         if (got < 0) FAIL_ERRNO(ctx, TSR_IO, errno, "cannot read standard input");
         if (got == 0) break;
         array->size_bytes += (uint64_t)got;
     }
+    return TSR_SUCCESS;
+}
+
+/* Reads standard input into memory: a pipe cannot be sought, and an array is read by rows. What the
+ * bytes so far tell is checked before more are read: the input may have no end. */
+static tsr_result open_stream(tsr_ctx *ctx, tsr_array *array) {
+    uint64_t size = TSR_NPY_PREFIX_BYTES;
+    size_t capacity = 0;
+    do {
+        TRY(ctx, read_stream(ctx, array, &capacity, size));
+        if (array->size_bytes < size) break;
+        TRY(ctx, tsr_npy_extent(ctx, array, &size));
+    } while (size > array->size_bytes);
     if (!array->size_bytes) FAIL(ctx, TSR_DATA, "standard input is empty; expected an NPY array");
+    if (array->size_bytes == size) TRY(ctx, read_stream(ctx, array, &capacity, size + 1));
+    if (array->size_bytes > size)
+        FAIL(ctx, TSR_DATA, "standard input does not end after the %" PRIu64 " bytes of its array",
+             size);
     return tsr_npy_locate(ctx, array, NULL, TSR_DTYPE_NONE);
 }
 

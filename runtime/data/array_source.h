@@ -11,6 +11,7 @@
 #include "runtime/data/array_file.h"
 
 enum {
+    TSR_NPY_PREFIX_BYTES = 12,                /* up to the literal, in the longest version */
     TSR_NPY_HEADER_MAX = 64 * 1024,           /* bytes of the literal */
     TSR_ZIP_DIRECTORY_MAX = 16 * 1024 * 1024, /* bytes of the central directory */
     TSR_READ_BYTES = 64 * 1024,               /* buffer size for checksums and inflation */
@@ -39,6 +40,11 @@ TSR_RESULT tsr_npz_locate(tsr_ctx *ctx, tsr_array *array, const char *member, ts
 TSR_RESULT tsr_safetensors_locate(tsr_ctx *ctx, tsr_array *array, const char *member,
                                   tsr_dtype flat);
 TSR_RESULT tsr_flat_locate(tsr_ctx *ctx, tsr_array *array, const char *member, tsr_dtype flat);
+
+/* The least size of the NPY array whose first bytes are the window, as far as they tell it: with
+ * TSR_NPY_PREFIX_BYTES that of the header, with the complete header that of the array, and then
+ * dtype and shape are set. Does not change the window. */
+TSR_RESULT tsr_npy_extent(tsr_ctx *ctx, tsr_array *array, uint64_t *out_size_bytes);
 
 /* Prepares text of a file for a message: control characters and bytes that are not UTF-8 become
  * '?'; the end is truncated. Returns `out_text`. */

@@ -13,6 +13,7 @@
 #include "runtime/data/array_source.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -67,6 +68,8 @@ struct tsr_array_writer {
     stream *streams;  /* in the arena */
     size_t count;
     const array_format *format;
+    const void *unsent; /* header that standard output has not got yet, in the arena; NULL: none */
+    size_t unsent_bytes;
     uint64_t size_bytes; /* end of the placed parts; finally the offset of a zip's directory */
 };
 
@@ -93,7 +96,7 @@ static tsr_result check_size(tsr_ctx *ctx, const tsr_array_writer *self, const t
 static tsr_result write_stream(tsr_ctx *ctx, const void *bytes, size_t size_bytes) {
     for (const char *at = bytes; size_bytes;) {
         ssize_t put = write(STDOUT_FILENO, at, size_bytes);
-        if (put < 0 && errno == EINTR) continue;
+        if (put < 0 && tsr_io_retry(STDOUT_FILENO, POLLOUT)) continue;
         if (put < 0) FAIL_ERRNO(ctx, TSR_IO, errno, "cannot write to standard output");
         at += put;
         size_bytes -= (size_t)put;
@@ -101,15 +104,32 @@ static tsr_result write_stream(tsr_ctx *ctx, const void *bytes, size_t size_byte
     return TSR_SUCCESS;
 }
 
-static tsr_result write_bytes(tsr_ctx *ctx, const tsr_array_writer *self, const void *bytes,
+/* The reader of standard output gets the header with the first elements, or at the end: a call that
+ * fails before, as when another output cannot be opened, writes nothing. */
+static tsr_result send_header(tsr_ctx *ctx, tsr_array_writer *self) {
+    if (!self->unsent) return TSR_SUCCESS;
+    TRY(ctx, write_stream(ctx, self->unsent, self->unsent_bytes));
+    self->unsent = NULL;
+    return TSR_SUCCESS;
+}
+
+static tsr_result write_bytes(tsr_ctx *ctx, tsr_array_writer *self, const void *bytes,
                               size_t size_bytes, uint64_t offset) {
-    if (self->format->kind == FORMAT_STREAM) return write_stream(ctx, bytes, size_bytes);
+    if (self->format->kind == FORMAT_STREAM) {
+        TRY(ctx, send_header(ctx, self));
+        return write_stream(ctx, bytes, size_bytes);
+    }
     return tsr_io_write_all(ctx, self->file.fd, self->path, bytes, size_bytes, offset);
 }
 
+/* `bytes` are in the arena. */
 static tsr_result write_header(tsr_ctx *ctx, tsr_array_writer *self, stream *to, const void *bytes,
                                size_t size_bytes) {
-    TRY(ctx, write_bytes(ctx, self, bytes, size_bytes, self->size_bytes));
+    if (self->format->kind == FORMAT_STREAM) {
+        self->unsent = bytes;
+        self->unsent_bytes = size_bytes;
+    } else
+        TRY(ctx, write_bytes(ctx, self, bytes, size_bytes, self->size_bytes));
     to->begin = self->size_bytes;
     to->crc = (uint32_t)crc32_z(0, bytes, size_bytes);
     self->size_bytes += size_bytes;
@@ -353,7 +373,7 @@ done:
 tsr_result tsr_array_writer_commit(tsr_ctx *ctx, tsr_array_writer *writer) {
     for (size_t i = 0; i < writer->count; i++)
         TSR_ASSERT(writer->streams[i].next == writer->streams[i].end);
-    if (writer->format->kind == FORMAT_STREAM) return TSR_SUCCESS;
+    if (writer->format->kind == FORMAT_STREAM) return send_header(ctx, writer);
     if (writer->format->kind == FORMAT_NPZ) TRY(ctx, finish_zip(ctx, writer));
     return tsr_io_atomic_commit(ctx, &writer->file);
 }

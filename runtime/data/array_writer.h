@@ -23,8 +23,9 @@ typedef struct tsr_array_writer tsr_array_writer;
  * bytes. The data of `arrays` is not read, names are copied. TSR_USAGE: another extension, more
  * than one array for a format with one, a name that the format does not allow, more than 2^63
  * bytes; TSR_IO. Space for the complete file is reserved: TSR_IO if there is not enough.
- * TSR_ARRAY_STREAM writes one array to standard output as a .npy, element by element: after an
- * error its reader has a part of it. */
+ * TSR_ARRAY_STREAM writes one array to standard output as a .npy, element by element, beginning
+ * with the first append, or the commit of an array without elements: after an error its reader has
+ * a part of it. */
 TSR_RESULT tsr_array_writer_create(tsr_ctx *ctx, const char *path, const tsr_tensor *arrays,
                                    size_t array_count, tsr_array_writer **out_writer);
 /* Writes the next elements of arrays[array], little-endian, row-major; asserts that there are not

@@ -155,7 +155,7 @@ static tsr_result parse_literal(literal *in, tsr_dtype *out_dtype, tsr_shape *ou
     return TSR_SUCCESS;
 }
 
-/* Returns the begin and the length of the literal. */
+/* Returns the begin and the length of the literal, which may end after the window. */
 static tsr_result read_prefix(tsr_ctx *ctx, const tsr_array *array, size_t *out_begin,
                               size_t *out_size) {
     unsigned char prefix[PREFIX_BYTES + 2] = {0};
@@ -177,40 +177,58 @@ static tsr_result read_prefix(tsr_ctx *ctx, const tsr_array *array, size_t *out_
     if (size > TSR_NPY_HEADER_MAX)
         FAIL(ctx, TSR_DATA, "'%s' has an NPY header of %zu byte%s; at most %d are accepted",
              array->spec, size, TSR_PLURAL(size), TSR_NPY_HEADER_MAX);
-    if (begin > have || size > have - begin)
-        FAIL(ctx, TSR_DATA, "'%s' has %" PRIu64 " byte%s; its NPY header ends at byte %zu",
-             array->spec, have, TSR_PLURAL(have), begin + size);
     *out_begin = begin;
     *out_size = size;
     return TSR_SUCCESS;
 }
 
-tsr_result tsr_npy_locate(tsr_ctx *ctx, tsr_array *array, const char *member, tsr_dtype flat) {
-    (void)member, (void)flat;
+/* Sets dtype and shape from the literal, and returns the bytes of all elements. */
+static tsr_result read_literal(tsr_ctx *ctx, tsr_array *array, size_t begin, size_t size,
+                               uint64_t *out_elements_bytes) {
     tsr_result result = TSR_SUCCESS;
     tsr_arena scratch = {0};
-    size_t begin = 0, size = 0;
-    uint64_t elements = 0;
     char type[TSR_TYPE_TEXT_MAX];
-    TRY(ctx, read_prefix(ctx, array, &begin, &size));
     char *text = TSR_NEW(&scratch, char, size + 1);
     literal in = {ctx, array->spec, text, 0, size};
     if (!text) FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory to read '%s'", array->spec);
     TRY_GOTO(ctx, result, tsr_array_fetch(ctx, array, begin, text, size));
     TRY_GOTO(ctx, result, parse_literal(&in, &array->dtype, &array->shape));
-    tsr_type_format(array->dtype, &array->shape, type);
-    if (!tsr_shape_size(&array->shape, array->dtype, &elements))
+    if (!tsr_shape_size(&array->shape, array->dtype, out_elements_bytes))
         FAIL_GOTO(ctx, result, TSR_DATA, "'%s' claims to be %s, which is too large", array->spec,
-                  type);
-    array->offset_bytes += begin + size;
-    array->size_bytes -= begin + size;
-    if (elements != array->size_bytes)
-        FAIL_GOTO(ctx, result, TSR_DATA,
-                  "'%s' has %" PRIu64 " byte%s of elements; %s needs %" PRIu64, array->spec,
-                  array->size_bytes, TSR_PLURAL(array->size_bytes), type, elements);
+                  tsr_type_format(array->dtype, &array->shape, type));
 done:
     tsr_arena_finish(&scratch);
     return result;
+}
+
+tsr_result tsr_npy_locate(tsr_ctx *ctx, tsr_array *array, const char *member, tsr_dtype flat) {
+    (void)member, (void)flat;
+    size_t begin = 0, size = 0;
+    uint64_t elements = 0;
+    const uint64_t have = array->size_bytes;
+    char type[TSR_TYPE_TEXT_MAX];
+    TRY(ctx, read_prefix(ctx, array, &begin, &size));
+    if (begin + size > have)
+        FAIL(ctx, TSR_DATA, "'%s' has %" PRIu64 " byte%s; its NPY header ends at byte %zu",
+             array->spec, have, TSR_PLURAL(have), begin + size);
+    TRY(ctx, read_literal(ctx, array, begin, size, &elements));
+    array->offset_bytes += begin + size;
+    array->size_bytes -= begin + size;
+    if (elements != array->size_bytes)
+        FAIL(ctx, TSR_DATA, "'%s' has %" PRIu64 " byte%s of elements; %s needs %" PRIu64,
+             array->spec, array->size_bytes, TSR_PLURAL(array->size_bytes),
+             tsr_type_format(array->dtype, &array->shape, type), elements);
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_npy_extent(tsr_ctx *ctx, tsr_array *array, uint64_t *out_size_bytes) {
+    size_t begin = 0, size = 0;
+    uint64_t elements = 0;
+    TRY(ctx, read_prefix(ctx, array, &begin, &size));
+    if (begin + size <= array->size_bytes)
+        TRY(ctx, read_literal(ctx, array, begin, size, &elements));
+    *out_size_bytes = begin + size + elements;
+    return TSR_SUCCESS;
 }
 
 /* Like NumPy's header, with room for dimension 0 to grow in place. */

@@ -40,6 +40,16 @@ def aot_commands():
     return found
 
 
+def run_commands():
+    """By command: the rows of flags.def that apply to it, without those of all commands."""
+    modes = {"fsck": "MODE_FSCK", "ls": "MODE_LIST", "prune": "MODE_PRUNE", "export": "MODE_EXPORT_STATE", "plot": "MODE_PLOT"}
+    cases = re.findall(r"case (MODE_\w+):\s*return \"(\w+)\"", (ROOT / "tools/tessera-run.c").read_text("utf-8"))
+    need({name: mode for mode, name in cases if name in modes} == modes, f"{cases}")
+    table = re.findall(r'^X\("(-[^"]+)",.*, ([^,]+)\)$', (ROOT / "tools/run/flags.def").read_text("utf-8"), re.MULTILINE)
+    need(len(table) == len(rows("tools/run/flags.def")) and all(re.fullmatch(r"\w+( \| \w+)*", accepted) for _, accepted in table), f"{table}")
+    return {command: {name for name, accepted in table if mode in accepted.split(" | ")} for command, mode in modes.items()}
+
+
 def opt_flags():
     text = (ROOT / "tools/tessera-opt.c").read_text("utf-8")
     return {"--" + name.split("=")[0]: "=" in name for name in re.findall(r'strcmp\(name, "([^"]+)"\)', text)}
@@ -83,6 +93,9 @@ def check_bash(files):
         for name, words, want in cases:
             got = bash_complete(files[name]["bash"], name, *words)
             need(got == want, f"{name} {words}: {got}; expected {want}")
+        for command, want in run_commands().items():
+            got = bash_complete(files["tessera-run"]["bash"], "tessera-run", command, "-")
+            need(got == want, f"tessera-run {command}: {got}; expected {want}")
         os.chdir(ROOT)
 
 

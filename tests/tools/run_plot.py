@@ -28,7 +28,7 @@ def need(condition, text):
 
 
 def plot(metrics, out, code=0):
-    done = subprocess.run([RUN, "plot", str(metrics), "-o", str(out)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run([RUN, "plot", str(metrics), "-o", str(out)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
     need(done.returncode == code, f"{metrics} -o {out}: exit code {done.returncode}; expected {code}\n{done.stderr}")
     return done.stderr
 
@@ -81,6 +81,21 @@ def check_points(folder):
     plot(write(folder, first + again), folder / "a.svg")
     want = [(s, float(s)) for s in range(1, 8)] + [(s, 100.0 - s) for s in range(8, 13)]
     need_line([p for p in circles(folder / "a.svg")["#1f5fa8"] if p[1] < 280], want, "two runs")
+    # A run that resumes an older step drops everything after it: evaluations at other steps, throughput, outputs that it does not have.
+    def evaluation(number, **outputs):
+        return json.dumps({"event": "eval", "step": number, "rows": 2, "outputs": outputs})
+
+    branch = [step(s, s, loss=float(s), gone=None if s > 7 else 1.0) for s in range(1, 11)] + [evaluation(s, loss=50.0 + s, old=1.0) for s in (4, 10)]
+    for start in ('{"event":"resume","generation":1,"epoch":1,"step":3,"state":"00","damaged":0}',), ():
+        first_step = 4 if start else 1
+        plot(write(folder, [*branch, *start, step(first_step, 0.5, loss=9.0), step(first_step + 1, 1, loss=8.0)]), folder / "a.html")
+        tables = Tables()
+        tables.feed((folder / "a.html").read_text("utf-8"))
+        want = [["loss", "training", str(first_step + 1)], ["samples/s", "throughput", "3" if start else "1"]]
+        want += [["gone", "training", "3"]] if start else []
+        need(sorted(r[:3] for r in tables.rows if len(r) == 6 and r[0] != "value") == sorted(want), f"an abandoned branch: {tables.rows}")
+        text = (folder / "a.html").read_text("utf-8")
+        need(f"up to step {first_step + 1}; 0 values" in text and ">old<" not in text, f"an abandoned branch: {text[:3000]}")
     # Values that are not finite are gaps: JSON has null for them.
     holes = [step(s, s, loss=None if s in (4, 5) else float(s)) for s in range(1, 9)]
     plot(write(folder, holes), folder / "a.svg")
@@ -94,6 +109,33 @@ def check_points(folder):
     lines = [p.get("d") for p in tree.parse(folder / "a.svg").iter(SVG + "path") if p.get("stroke") == "#1f5fa8"]
     heights = [float(y) for y in re.findall(r"[ML]\d+ ([\d.]+)", lines[0])]
     need(max(heights) - min(heights) > 180, "the range of the values is lost")
+
+
+def ticks(path):
+    """The labels of the ticks of values, from the bottom, and of steps."""
+    texts = [t for t in tree.parse(path).iter(SVG + "text") if float(t.get("y")) < 280 and t.get("class") is None]
+    return [[float(t.text) for t in texts if t.get("text-anchor") == anchor and re.fullmatch(r"[-+.e0-9]+", t.text)] for anchor in ("end", "middle")]
+
+
+def check_ranges(folder):
+    """Axes whose range is a few units in the last place, or that of all f64: ticks are few, and every number is finite."""
+    last = 2 ** 53
+    for what, lines in (
+            ("a steady throughput", [step(s, s * 0.1, loss=1.0) for s in (1, 2, 3)]),
+            ("neighbours", [step(1, 1, loss=100.0), step(2, 2, loss=math.nextafter(100.0, 200))]),
+            ("least numbers", [step(1, 1, loss=0.0), step(2, 2, loss=5e-324)]),
+            ("all decades", [step(1, 1, loss=5e-324), step(2, 2, loss=9e307)]),
+            ("the range of f64", [step(1, 1, loss=-9e307), step(2, 2, loss=9e307)]),
+            ("the last step", [step(last, 1, loss=1.0)]),
+            ("the last steps", [step(last - 1, 1, loss=1.0), step(last, 2, loss=2.0)]),
+            ("all steps", [step(0, 1, loss=1.0), step(last, 2, loss=2.0)])):
+        plot(write(folder, lines), folder / "a.svg")
+        text = (folder / "a.svg").read_text("utf-8")
+        need(len(text) < 20000 and not re.search(r"\b(nan|inf)\b", text), f"{what}: {text[:2000]}")
+        for side in ticks(folder / "a.svg"):
+            need(1 <= len(side) <= 12 and side == sorted(side), f"{what}: ticks {side}")
+    plot(write(folder, [step(s, s, loss=0.1 * s) for s in range(1, 22)]), folder / "a.svg")
+    need(ticks(folder / "a.svg") == [[0.5, 1, 1.5, 2], [5, 10, 15, 20]], f"ticks: {ticks(folder / 'a.svg')}")
 
 
 def check_files(folder):
@@ -113,6 +155,12 @@ def check_files(folder):
         text = (folder / "a.html").read_text("utf-8")
         need("<script" not in text and "http://" not in text.replace("http://www.w3.org/2000/svg", "") and "nan" not in text.lower().replace("finance", ""),
              f"the report of {lines}")
+    for count in (256, 257, 300):
+        many = [step(1, 1, **{f"o{k}": float(k) for k in range(count)}), step(2, 1, **{f"o{k}": float(k) for k in range(count)})]
+        said = plot(write(folder, many), folder / "a.html")
+        want = f"'{folder}/m.jsonl' has more than 256 series of values; 'o256' and those after it are left out"
+        need((want in said) == (count > 256), f"{count} series: {said}")
+        need((folder / "a.html").read_text("utf-8").count("<td>training</td>") == 256, f"{count} series are not drawn as 256")
     need("none is an event" in plot(f"{ROOT}/README.md", folder / "x.svg", code=8), "another file")
     need("No such file" in plot(folder / "none", folder / "x.svg", code=7), "no file")
     need("contains the input" in plot(folder, folder / "x.svg", code=6), "a directory")
@@ -121,7 +169,8 @@ def check_files(folder):
     need("are one file" in plot(folder / "m.jsonl", folder / "m.jsonl", code=6), "over its input")
     need("x.svg" not in [p.name for p in folder.iterdir()], "a refused call has written")
     for command, text in ((["plot"], "plot: 0 files"), (["plot", "m", "n", "-o", "x.svg"], "plot: 2 files"), (["plot", "m"], "plot: -o is missing"),
-                          (["plot", "m", "-o", "x.svg", "--steps", "3"], "--steps does not apply to plot")):
+                          (["plot", "m", "-o", "x.svg", "--steps", "3"], "--steps does not apply to plot"),
+                          (["plot", "m", "-o", "x.svg", "--allow-network-fs"], "--allow-network-fs does not apply to plot")):
         done = subprocess.run([RUN, *command], stderr=subprocess.PIPE, text=True, check=False)
         need(done.returncode == 6 and text in done.stderr, f"{command}: {done.returncode} {done.stderr}")
 
@@ -178,6 +227,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         check_points(folder)
+        check_ranges(folder)
         check_files(folder)
         check_run(folder)
     print(f"{checks} checks, 0 failed, 0 skipped")

@@ -106,8 +106,10 @@ static bool reach_param(autodiff *ad, tsr_builder *builder, MlirOperation op, Ml
         ad->params[number].param = op;
         return true;
     }
-    ad->params[ad->param_count++] = (trained){.param = op, .name = name, .gradient = gradient};
-    return true;
+    trained *param = &ad->params[ad->param_count++];
+    *param = (trained){.param = op, .name = name, .gradient = gradient};
+    return mlirOperationIsNull(ad->minimize) ||
+           tsr_optimizer_for(ad->minimize, op, &param->optimizer);
 }
 
 bool tsr_autodiff_check(MlirOperation op) {
@@ -268,11 +270,11 @@ static void assign(tsr_builder *builder, MlirValue value, const char *target) {
                                       .attrs = &attr});
 }
 
-static MlirOperation step_op(autodiff *ad, tsr_builder *builder, const char *name, size_t operands,
-                             const MlirValue *values, size_t results) {
+static MlirOperation step_op(autodiff *ad, tsr_builder *builder, const trained *param,
+                             const char *name, size_t operands, const MlirValue *values,
+                             size_t results) {
     MlirType type = mlirValueGetType(values[0]);
-    MlirOperation param = tsr_value_owner(values[0]);
-    tsr_attr attrs[] = {{"optimizer", tsr_optimizer_for(ad->minimize, param)},
+    tsr_attr attrs[] = {{"optimizer", param->optimizer},
                         {"lr_schedule", tsr_op_attr(ad->minimize, "lr_schedule")}};
     return tsr_build(builder,
                      &(tsr_op_desc){.name = name,
@@ -306,7 +308,8 @@ static void step_adamw(autodiff *ad, tsr_builder *builder, const trained *param,
                             ad->scale};
     bool scales = !mlirValueIsNull(ad->scale);
     if (scales) operands[5] = scale_for(ad, builder, param);
-    MlirOperation adamw = step_op(ad, builder, TSR_GRAPH_NAME("adamw"), 5 + scales, operands, 3);
+    MlirOperation adamw =
+        step_op(ad, builder, param, TSR_GRAPH_NAME("adamw"), 5 + scales, operands, 3);
     assign(builder, tsr_op_result(adamw, 0), param->name);
     assign(builder, tsr_op_result(adamw, 1), m_name);
     assign(builder, tsr_op_result(adamw, 2), v_name);
@@ -318,7 +321,7 @@ static void step_sgd(autodiff *ad, tsr_builder *builder, const trained *param) {
                             read_state(builder, param, name, "velocity"), ad->scale};
     bool scales = !mlirValueIsNull(ad->scale);
     if (scales) operands[3] = scale_for(ad, builder, param);
-    MlirOperation sgd = step_op(ad, builder, TSR_GRAPH_NAME("sgd"), 3 + scales, operands, 2);
+    MlirOperation sgd = step_op(ad, builder, param, TSR_GRAPH_NAME("sgd"), 3 + scales, operands, 2);
     assign(builder, tsr_op_result(sgd, 0), param->name);
     assign(builder, tsr_op_result(sgd, 1), name);
 }

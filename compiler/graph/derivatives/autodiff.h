@@ -34,6 +34,7 @@ typedef struct trained {
     MlirOperation param; /* the first one of this name */
     const char *name;
     MlirValue gradient;
+    MlirAttribute optimizer; /* that of its group; null without a minimize */
 } trained;
 
 typedef struct autodiff {

@@ -77,8 +77,22 @@ static bool check_optimizer(const tsr_rule *rule) {
            tsr_lr_schedule_check(rule);
 }
 
+static bool check_group_rate(MlirOperation minimize, MlirOperation param, double lr,
+                             double factor) {
+    char text[512];
+    double rate = lr * factor;
+    if (isfinite(rate) && (rate != 0 || lr == 0)) return true;
+    snprintf(text, sizeof text,
+             "tessera.param: the learning rate of '%.300s' is lr * lr_factor = %g * %g = %g; "
+             "expected a finite number that is not 0",
+             tsr_op_string(param, "name"), lr, factor, rate);
+    tsr_diag_error_note(mlirOperationGetLocation(param), TSR_DIAG_RATE, text,
+                        mlirOperationGetLocation(minimize), "lr is given here");
+    return false;
+}
+
 /* A group of PyTorch's optimizers has its own lr and weight_decay; the other numbers stay. */
-MlirAttribute tsr_optimizer_for(MlirOperation minimize, MlirOperation param) {
+bool tsr_optimizer_for(MlirOperation minimize, MlirOperation param, MlirAttribute *out_optimizer) {
     static const char adamw[] = "#tessera.adamw<lr = %.17e, beta1 = %.17e, beta2 = %.17e, "
                                 "eps = %.17e, weight_decay = %.17e>";
     static const char sgd[] = "#tessera.%s<lr = %.17e, momentum = %.17e, weight_decay = %.17e>";
@@ -89,19 +103,25 @@ MlirAttribute tsr_optimizer_for(MlirOperation minimize, MlirOperation param) {
     char text[256];
     tsr_adamw a;
     tsr_sgd s;
-    if (f == 1 && decays == 1) return all;
-    if (tsr_graph_adamw(minimize, &a)) {
-        snprintf(text, sizeof text, adamw, a.lr * f, a.beta1, a.beta2, a.eps,
-                 a.weight_decay * decays);
-    } else {
+    if (f == 1 && decays == 1) {
+        *out_optimizer = all;
+        return true;
+    }
+    bool is_adamw = tsr_graph_adamw(minimize, &a);
+    if (!is_adamw) {
         bool read = read_sgd(minimize, &s);
         TSR_ASSERT(read);
+    }
+    if (!check_group_rate(minimize, param, is_adamw ? a.lr : s.lr, f)) return false;
+    if (is_adamw)
+        snprintf(text, sizeof text, adamw, a.lr * f, a.beta1, a.beta2, a.eps,
+                 a.weight_decay * decays);
+    else
         snprintf(text, sizeof text, sgd, s.nesterov ? "nesterov" : "sgd", s.lr * f, s.momentum,
                  s.weight_decay * decays);
-    }
-    MlirAttribute own = mlirAttributeParseGet(mlirOperationGetContext(minimize), tsr_ref(text));
-    TSR_ASSERT(!mlirAttributeIsNull(own));
-    return own;
+    *out_optimizer = mlirAttributeParseGet(mlirOperationGetContext(minimize), tsr_ref(text));
+    TSR_ASSERT(!mlirAttributeIsNull(*out_optimizer));
+    return true;
 }
 
 /* ---- rules ----------------------------------------------------------------------------------- */

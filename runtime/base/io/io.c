@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -178,6 +179,12 @@ tsr_result tsr_io_write_all(tsr_ctx *ctx, int fd, const char *path, const void *
         done += (size_t)part;
     }
     return TSR_SUCCESS;
+}
+
+bool tsr_io_retry(int fd, short events) {
+    struct pollfd polled = {.fd = fd, .events = events};
+    if (errno == EINTR) return true;
+    return errno == EAGAIN && (poll(&polled, 1, -1) >= 0 || errno == EINTR);
 }
 
 tsr_result tsr_io_file_size(tsr_ctx *ctx, int fd, const char *path, uint64_t *out_size_bytes) {

@@ -64,6 +64,10 @@ TSR_RESULT tsr_io_write_all(tsr_ctx *ctx, int fd, const char *path, const void *
  * bytes. The bytes are stored in the arena, followed by a NUL that is not counted. */
 TSR_RESULT tsr_io_read_file(tsr_ctx *ctx, const char *path, size_t size_max, tsr_arena *arena,
                             void **out_bytes, size_t *out_size_bytes);
+/* Returns true if a read or write of a pipe, terminal or socket that has just failed with errno is
+ * to be repeated: it was interrupted, or the descriptor does not block, and is now ready for
+ * `events` of poll. */
+bool tsr_io_retry(int fd, short events);
 /* Size of a regular file. */
 TSR_RESULT tsr_io_file_size(tsr_ctx *ctx, int fd, const char *path, uint64_t *out_size_bytes);
 

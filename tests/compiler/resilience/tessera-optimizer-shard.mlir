@@ -37,3 +37,27 @@ module attributes {tessera.mesh = {data = 4, model = 1}} {
     return
   }
 }
+
+// -----
+
+// A frozen parameter has no step: it stays whole at every stage, also if an op asks for its shards.
+module attributes {tessera.mesh = {data = 4}} {
+  // CHECK-LABEL: func.func @frozen
+  // CHECK: %[[F:.*]] = tessera.param "f" {frozen}
+  // CHECK-NOT: tessera_sr.shard_slice %[[F]]
+  // CHECK: %[[T:.*]] = tessera.param "t"
+  // CHECK: tessera_sr.shard_slice %[[T]]
+  // CHECK-NOT: tessera_sr.shard_slice %[[F]]
+  // CHECK: tessera.mul %[[F]], %{{.*}} : tensor<4xf32>
+  // CHECK-NOT: tessera_sr.shard_slice %[[F]]
+  // CHECK: return
+  func.func @frozen() {
+    %f = tessera.param "f" {frozen} init = #tessera.constant<1.0> : tensor<4xf32>
+    %t = tessera.param "t" init = #tessera.constant<1.0> : tensor<4xf32>
+    %s = tessera.optimizer.shard %f {axis = "data", policy = "zero3"} : (tensor<4xf32>) -> tensor<4xf32>
+    %0 = tessera.mul %s, %t : tensor<4xf32>
+    %loss = tessera.sum %0 {axes = [0]} : tensor<4xf32> -> tensor<f32>
+    tessera.minimize %loss {optimizer = #tessera.sgd<lr = 1.0, momentum = 0.0, weight_decay = 0.0>, tessera.opt.shard = #tessera.opt.shard<axis = "data">, tessera.opt.partition = #tessera.opt.partition<"zero3">} : tensor<f32>
+    return
+  }
+}

@@ -6,11 +6,12 @@
 
 #include "runtime/base/io/json.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
-enum { LEFT = 76, RIGHT = 16, TOP = 34, BOTTOM = 34, TICKS = 5, MARKS_MAX = 400 };
+enum { LEFT = 76, RIGHT = 16, TOP = 34, BOTTOM = 34, TICKS = 5, TICKS_MAX = 20, MARKS_MAX = 400 };
 enum {
     INNER_WIDTH = TSR_CHART_WIDTH - LEFT - RIGHT,
     INNER_HEIGHT = TSR_CHART_HEIGHT - TOP - BOTTOM
@@ -46,6 +47,16 @@ void tsr_chart_text(tsr_buffer *out, const char *text) {
 
 /* ---- axes ---- */
 
+/* Both margins. At least 1e-9 of the values, which no two f32 differ by: in a range of a few units
+ * in the last place, f64 cannot place ticks. */
+static void widen(frame *f) {
+    double magnitude = fmax(fabs(f->low), fabs(f->high)), span = fmin(f->high - f->low, DBL_MAX);
+    double margin =
+        span > 0 ? fmax(0.04 * span, fmax(1e-9 * magnitude, DBL_MIN)) : fmax(0.1 * magnitude, 1e-9);
+    f->low = fmax(f->low - margin, -DBL_MAX);
+    f->high = fmin(f->high + margin, DBL_MAX);
+}
+
 static frame measure(const tsr_chart *chart, unsigned y) {
     frame f = {
         .step_min = INFINITY, .step_max = -INFINITY, .low = INFINITY, .high = -INFINITY, .y = y};
@@ -61,15 +72,18 @@ static frame measure(const tsr_chart *chart, unsigned y) {
     f.empty = !(f.low <= f.high);
     if (f.empty) f.low = 0, f.high = 1;
     if (!(f.step_min <= f.step_max)) f.step_min = 0, f.step_max = 1;
-    if (f.step_min == f.step_max) f.step_max += 1;
+    if (f.step_min == f.step_max) {
+        if (f.step_max < 0x1p53)
+            f.step_max += 1;
+        else
+            f.step_min -= 1;
+    }
     f.logarithmic = f.low > 0 && f.high / f.low > 100;
     if (f.logarithmic) {
         f.low = log10(f.low);
         f.high = log10(f.high);
     }
-    double margin = f.high > f.low ? 0.04 * (f.high - f.low) : fmax(fabs(f.high) * 0.1, 1e-9);
-    f.low -= margin;
-    f.high += margin;
+    widen(&f);
     return f;
 }
 
@@ -77,9 +91,15 @@ static double to_x(const frame *f, double step) {
     return LEFT + INNER_WIDTH * (step - f->step_min) / (f->step_max - f->step_min);
 }
 
+/* `at` is on the axis: a value, or its logarithm. Halves, because the span of f64 values can be
+ * more than the greatest f64. */
+static double place_y(const frame *f, double at) {
+    double part = (at / 2 - f->low / 2) / (f->high / 2 - f->low / 2);
+    return f->y + TOP + INNER_HEIGHT * (1 - part);
+}
+
 static double to_y(const frame *f, double value) {
-    double at = f->logarithmic ? log10(value) : value;
-    return f->y + TOP + INNER_HEIGHT * (1 - (at - f->low) / (f->high - f->low));
+    return place_y(f, f->logarithmic ? log10(value) : value);
 }
 
 /* The distance of ticks: 1, 2 or 5 times a power of ten. */
@@ -89,24 +109,33 @@ static double choose_distance(double span) {
 }
 
 static void write_value_tick(tsr_buffer *out, const frame *f, double at) {
-    double value = f->logarithmic ? pow(10, at) : at;
-    double y = to_y(f, value);
-    if (fabs(at) < 1e-12 * (f->high - f->low)) value = f->logarithmic ? 1 : 0;
+    double value = f->logarithmic ? pow(10, at) : at, y = place_y(f, at);
+    if (!isfinite(value) || (f->logarithmic && value == 0)) return; /* outside the range of f64 */
     tsr_buffer_printf(out,
                       "<path d=\"M%d %.1fh%d\" class=\"grid\"/>"
                       "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.6g</text>\n",
                       LEFT, y, INNER_WIDTH, LEFT - 8, y + 4, value);
 }
 
+static void write_step_tick(tsr_buffer *out, const frame *f, double at) {
+    tsr_buffer_printf(out, "<text x=\"%.1f\" y=\"%u\" text-anchor=\"middle\">%.0f</text>\n",
+                      to_x(f, at), f->y + TSR_CHART_HEIGHT - BOTTOM + 18, at);
+}
+
+/* Ticks at the multiples of `distance` from `low` to `high`, counted: a sum of distances may stand
+ * still. */
+static void write_ticks(tsr_buffer *out, const frame *f, double low, double high, double distance,
+                        void (*write)(tsr_buffer *out, const frame *f, double at)) {
+    double first = ceil(low / distance), last = floor(high / distance);
+    for (int i = 0; i < TICKS_MAX && first + i <= last; i++) write(out, f, (first + i) * distance);
+}
+
 static void write_axes(tsr_buffer *out, const frame *f) {
-    double distance = f->logarithmic ? fmax(1, ceil((f->high - f->low) / TICKS))
-                                     : choose_distance(f->high - f->low);
-    for (double at = ceil(f->low / distance) * distance; at <= f->high; at += distance)
-        write_value_tick(out, f, at);
+    double span = fmin(f->high - f->low, DBL_MAX);
+    double distance = f->logarithmic ? fmax(1, ceil(span / TICKS)) : choose_distance(span);
+    write_ticks(out, f, f->low, f->high, distance, write_value_tick);
     distance = fmax(1, choose_distance(f->step_max - f->step_min));
-    for (double at = ceil(f->step_min / distance) * distance; at <= f->step_max; at += distance)
-        tsr_buffer_printf(out, "<text x=\"%.1f\" y=\"%u\" text-anchor=\"middle\">%.0f</text>\n",
-                          to_x(f, at), f->y + TSR_CHART_HEIGHT - BOTTOM + 18, at);
+    write_ticks(out, f, f->step_min, f->step_max, distance, write_step_tick);
     tsr_buffer_printf(out, "<rect x=\"%d\" y=\"%u\" width=\"%d\" height=\"%d\" class=\"frame\"/>\n",
                       LEFT, f->y + TOP, INNER_WIDTH, INNER_HEIGHT);
 }

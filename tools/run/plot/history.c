@@ -39,27 +39,52 @@ static bool get_step(const cJSON *object, uint64_t *out_step) {
 
 /* ---- series ---- */
 
-static tsr_series *find_series(tsr_history *h, tsr_series_kind kind, const char *name) {
-    for (size_t i = 0; i < h->series_count; i++)
-        if (h->series[i].kind == kind && strcmp(h->series[i].name, name) == 0) return &h->series[i];
-    if (h->series_count == TSR_HISTORY_SERIES_MAX) return NULL;
+/* NULL if the history already has as many series as it can have. */
+static tsr_result find_series(tsr_ctx *ctx, tsr_history *h, tsr_series_kind kind, const char *name,
+                              tsr_series **out_series) {
+    for (size_t i = 0; i < h->series_count; i++) {
+        if (h->series[i].kind != kind || strcmp(h->series[i].name, name) != 0) continue;
+        *out_series = &h->series[i];
+        return TSR_SUCCESS;
+    }
+    *out_series = NULL;
+    bool full = h->series_count == TSR_HISTORY_SERIES_MAX;
+    if (full && h->left_out) return TSR_SUCCESS;
+    const char *kept = tsr_arena_strdup(&h->arena, name);
+    if (!kept) return no_memory(ctx);
+    if (full) {
+        h->left_out = kept;
+        return TSR_SUCCESS;
+    }
     if (h->series_count == h->series_capacity) {
         tsr_series *grown = TSR_ARENA_GROW(&h->arena, h->series, &h->series_capacity, FIRST_ITEMS);
-        if (!grown) return NULL;
+        if (!grown) return no_memory(ctx);
         h->series = grown;
     }
-    const char *kept = tsr_arena_strdup(&h->arena, name);
-    if (!kept) return NULL;
-    h->series[h->series_count] = (tsr_series){.kind = kind, .name = kept};
-    return &h->series[h->series_count++];
+    *out_series = &h->series[h->series_count++];
+    **out_series = (tsr_series){.kind = kind, .name = kept};
+    return TSR_SUCCESS;
+}
+
+static void cut_series(tsr_history *h, tsr_series *series, uint64_t first_dropped) {
+    while (series->count && series->points[series->count - 1].step >= first_dropped)
+        h->nonfinite_count -= isfinite(series->points[--series->count].value) ? 0 : 1;
+}
+
+/* A run that resumes an older step abandons all later points, also those of evaluations that it
+ * does not repeat. */
+static void cut_all(tsr_history *h, uint64_t first_dropped) {
+    for (size_t i = 0; i < h->series_count; i++) cut_series(h, &h->series[i], first_dropped);
+    if (h->last_step >= first_dropped) h->last_step = first_dropped ? first_dropped - 1 : 0;
 }
 
 /* A point of a step that the series has already passed replaces it and all later ones. */
 static tsr_result add_point(tsr_ctx *ctx, tsr_history *h, tsr_series_kind kind, const char *name,
                             tsr_point point) {
-    tsr_series *series = find_series(h, kind, name);
-    if (!series) return no_memory(ctx);
-    while (series->count && series->points[series->count - 1].step >= point.step) series->count--;
+    tsr_series *series = NULL;
+    TRY(ctx, find_series(ctx, h, kind, name, &series));
+    if (!series) return TSR_SUCCESS;
+    cut_series(h, series, point.step);
     if (series->count == series->capacity) {
         tsr_point *grown =
             TSR_ARENA_GROW(&h->arena, series->points, &series->capacity, FIRST_ITEMS);
@@ -126,6 +151,7 @@ static tsr_result read_step(tsr_ctx *ctx, reader *r, const cJSON *line, uint64_t
     double seconds = get_number(line, "seconds"), samples = get_number(line, "samples");
     bool begins = !r->begun || step <= r->step || seconds < r->seconds;
     h->run_count += begins ? 1 : 0;
+    if (begins) cut_all(h, step);
     TRY(ctx, add_outputs(ctx, h, line, step, TSR_SERIES_TRAIN));
     if (!begins && seconds > r->seconds && isfinite(samples)) {
         double rate = samples * (double)(step - r->step) / (seconds - r->seconds);
@@ -150,7 +176,7 @@ static tsr_result read_line(tsr_ctx *ctx, reader *r, const char *text, size_t si
     const cJSON *event = line ? cJSON_GetObjectItemCaseSensitive(line, "event") : NULL;
     bool steps = cJSON_IsString(event) && (strcmp(event->valuestring, "step") == 0 ||
                                            strcmp(event->valuestring, "eval") == 0);
-    bool known = cJSON_IsString(event) && (get_step(line, &step) || !steps);
+    bool has_step = get_step(line, &step), known = cJSON_IsString(event) && (has_step || !steps);
     result = TSR_SUCCESS;
     if (!known && !complete)
         h->torn = true;
@@ -161,7 +187,9 @@ static tsr_result read_line(tsr_ctx *ctx, reader *r, const char *text, size_t si
     else if (steps)
         result = add_outputs(ctx, h, line, step, TSR_SERIES_EVAL);
     else {
-        if (strcmp(event->valuestring, "resume") == 0) r->begun = false;
+        bool resumes = strcmp(event->valuestring, "resume") == 0;
+        if (resumes) r->begun = false;
+        if (resumes && has_step) cut_all(h, step + 1);
         result = add_event(ctx, h, line, event->valuestring, step);
     }
     tsr_json_destroy(line);

@@ -2,7 +2,7 @@
  *
  * What a metrics file says, as series of points and a list of events. A file may hold several runs,
  * one after the other: a run that resumes repeats the steps since the last save, and its points
- * replace those of the earlier run.
+ * replace those of the earlier run: from the step where a run begins, no series keeps older points.
  *
  *     tsr_history history;
  *     TRY(ctx, tsr_history_read(ctx, "metrics.jsonl", &history));
@@ -29,7 +29,7 @@ typedef struct tsr_series {
     tsr_series_kind kind;
     const char *name; /* in the arena */
     tsr_point *points;
-    size_t count, capacity;
+    size_t count, capacity; /* count 0: a later run has dropped all its points */
 } tsr_series;
 
 /* A save, a resume, a better evaluation, a summary. */
@@ -48,12 +48,14 @@ typedef struct tsr_history {
     uint64_t line_count, run_count, last_step, nonfinite_count;
     uint64_t unusable_count; /* lines that are no events */
     bool torn;               /* the last line is unfinished */
+    const char *left_out;    /* the first series beyond TSR_HISTORY_SERIES_MAX; NULL: none */
 } tsr_history;
 
 enum { TSR_HISTORY_BYTES_MAX = 1 << 30, TSR_HISTORY_SERIES_MAX = 256 };
 
 /* An empty file is a history without points. Lines that are no JSON objects with an event are
- * counted; TSR_DATA if a file has lines and none of them is one. TSR_IO. */
+ * counted; TSR_DATA if a file has lines and none of them is one. Series beyond
+ * TSR_HISTORY_SERIES_MAX are left out. TSR_IO. */
 TSR_RESULT tsr_history_read(tsr_ctx *ctx, const char *path, tsr_history *out_history);
 void tsr_history_finish(tsr_history *history);
 

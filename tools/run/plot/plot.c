@@ -25,7 +25,7 @@ static size_t list_charts(const tsr_history *h, tsr_chart charts[static CHARTS_M
         for (size_t i = 0; i < h->series_count; i++) {
             const tsr_series *series = &h->series[i];
             size_t k = 0;
-            if ((series->kind == TSR_SERIES_RATE) != last) continue;
+            if (!series->count || (series->kind == TSR_SERIES_RATE) != last) continue;
             while (k < count && (last || strcmp(charts[k].title, series->name) != 0)) k++;
             if (k == count) charts[count++] = (tsr_chart){.title = series->name, .history = h};
             if (charts[k].line_count < TSR_CHART_LINES_MAX)
@@ -61,6 +61,7 @@ static void write_summary(tsr_buffer *out, const tsr_history *h) {
     for (size_t i = 0; i < h->series_count; i++) {
         const tsr_series *series = &h->series[i];
         double low = INFINITY, high = -INFINITY, last = NAN;
+        if (!series->count) continue;
         for (size_t k = 0; k < series->count; k++) {
             last = series->points[k].value;
             if (!isfinite(last)) continue;
@@ -135,6 +136,10 @@ static void tell(const tsr_ctx *ctx, const tsr_history *h, const char *path) {
         tsr_log(ctx, TSR_LOG_WARNING,
                 "'%s': %" PRIu64 " of %" PRIu64 " lines are no events, and left out", path,
                 h->unusable_count, h->line_count);
+    if (h->left_out)
+        tsr_log(ctx, TSR_LOG_WARNING,
+                "'%s' has more than %d series of values; '%.200s' and those after it are left out",
+                path, TSR_HISTORY_SERIES_MAX, h->left_out);
     if (!h->line_count) tsr_log(ctx, TSR_LOG_NOTICE, "'%s' is empty", path);
 }
 
