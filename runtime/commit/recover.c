@@ -309,19 +309,13 @@ static tsr_result fail_none(tsr_ctx *ctx, const tsr_store_scan *scan, const tsr_
              "there is no good generation: %u committed record%s %s damaged. Nothing was changed, "
              "and no run starts again at step 0 by itself; fsck lists the remaining records",
              scan->damaged_count, TSR_PLURAL_ARE(scan->damaged_count));
-    bool listed = false;
-    for (size_t i = 0; i < scan->candidate_count; i++)
-        listed = listed || scan->candidates[i].generation == choice->generation;
-    tsr_names_list(scan->candidates, scan->candidate_count, choice->generation, list);
-    if (listed)
-        FAIL(ctx, TSR_STATE,
-             "generation %" PRIu64 " cannot be resumed: it is damaged; the others are: %s",
-             choice->generation, list);
-    FAIL(ctx, TSR_STATE,
-         scan->damaged_count ? "generation %" PRIu64
-                               " cannot be resumed: it is missing; there are: %s"
-                             : "there is no generation %" PRIu64 "; there are: %s",
-         choice->generation, list);
+    bool listed = tsr_names_list(scan->candidates, scan->candidate_count, choice->generation, list);
+    FAIL(ctx, TSR_STATE, "%s %" PRIu64 "%s: %s",
+         scan->damaged_count ? "generation" : "there is no generation", choice->generation,
+         listed                ? " cannot be resumed: it is damaged; the others are"
+         : scan->damaged_count ? " cannot be resumed: it is missing; there are"
+                               : "; there are",
+         list);
 }
 
 tsr_result tsr_store_scan_next(tsr_ctx *ctx, tsr_store_scan *scan, const tsr_choice *choice,
@@ -329,8 +323,7 @@ tsr_result tsr_store_scan_next(tsr_ctx *ctx, tsr_store_scan *scan, const tsr_cho
     bool refuse_old = choice->mode == TSR_RESUME_NEVER && scan->committed;
     if (refuse_old && scan->candidate_count)
         FAIL(ctx, TSR_STATE,
-             "a fresh start was requested, but there are %zu committed generations; the newest is "
-             "%" PRIu64,
+             "a fresh start was requested, but there are %zu generations; the newest is %" PRIu64,
              scan->candidate_count, scan->candidates[0].generation);
     if (refuse_old)
         FAIL(ctx, TSR_STATE,

@@ -89,15 +89,17 @@ tsr_name tsr_name_parse(const char *text) {
     return (tsr_name){.kind = TSR_NAME_OTHER};
 }
 
-const char *tsr_names_list(const tsr_name *names, size_t count, uint64_t without,
-                           char out_text[static TSR_NAMES_TEXT_MAX]) {
+bool tsr_names_list(const tsr_name *names, size_t count, uint64_t without,
+                    char out_text[static TSR_NAMES_TEXT_MAX]) {
     enum { SHOWN_MAX = 10 };
     const size_t capacity = TSR_NAMES_TEXT_MAX;
     const tsr_name *shown[SHOWN_MAX];
     size_t used = 0, shown_count = 0, older = 0;
+    bool found = false;
     for (size_t i = 0; i < count; i++) {
-        if (names[i].generation == without) continue;
-        if (shown_count < SHOWN_MAX)
+        if (names[i].generation == without)
+            found = true;
+        else if (shown_count < SHOWN_MAX)
             shown[shown_count++] = &names[i];
         else
             older++;
@@ -109,5 +111,5 @@ const char *tsr_names_list(const tsr_name *names, size_t count, uint64_t without
     if (older)
         snprintf(out_text + used, capacity - used, " and %zu older one%s", older,
                  TSR_PLURAL(older));
-    return out_text;
+    return found;
 }

@@ -33,8 +33,8 @@ enum {
 const char *tsr_name_format(const tsr_name *name, char out_text[static TSR_NAME_TEXT_MAX]);
 tsr_name tsr_name_parse(const char *text);
 /* Formats generations other than `without` for a message, from names that begin with the newest:
- * "none", "1, 2, 3", or the newest ten "and 5 older ones". */
-const char *tsr_names_list(const tsr_name *names, size_t count, uint64_t without,
-                           char out_text[static TSR_NAMES_TEXT_MAX]);
+ * "none", "1, 2, 3", or the newest ten "and 5 older ones". True if `without` is among the names. */
+bool tsr_names_list(const tsr_name *names, size_t count, uint64_t without,
+                    char out_text[static TSR_NAMES_TEXT_MAX]);
 
 #endif
