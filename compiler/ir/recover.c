@@ -82,37 +82,42 @@ static bool is_repeated(const tsr_diag_list *list, const tsr_diag *diag) {
 
 /* Accepts the first error of a function that is not blank yet; an error elsewhere can be a
  * consequence of the blanks. */
-static bool accepts_parse_error(const tsr_diag_list *list, const tsr_diag *diag) {
+static bool accepts_parse_error(tsr_diag_list *list, const tsr_diag *diag) {
     recovery *r = list->accepts_user;
+    if (r->accepted || !diag) return !r->accepted;
     span function;
     size_t position = tsr_diag_position(list, diag);
-    if (r->accepted || position == SIZE_MAX || !find_function(r->text, position, &function))
-        return false;
+    if (position == SIZE_MAX || !find_function(r->text, position, &function)) return false;
     r->failed = function;
     r->accepted = true;
     return true;
 }
 
-static bool accepts_nothing(const tsr_diag_list *list, const tsr_diag *diag) {
+static bool accepts_nothing(tsr_diag_list *list, const tsr_diag *diag) {
     (void)list, (void)diag;
     return false;
 }
 
-static bool accepts_new_error(const tsr_diag_list *list, const tsr_diag *diag) {
+static bool accepts_new_error(tsr_diag_list *list, const tsr_diag *diag) {
     size_t *count = list->accepts_user;
-    if (*count >= TSR_VERIFY_ERRORS_MAX || is_repeated(list, diag)) return false;
-    ++*count;
+    if (*count >= TSR_VERIFY_ERRORS_MAX || (diag && is_repeated(list, diag))) return false;
+    *count += diag != NULL;
     return true;
 }
 
-/* Emits the errors of all ops, in their order. */
+static bool wants_more(void *user) {
+    const size_t *count = user;
+    return *count < TSR_VERIFY_ERRORS_MAX;
+}
+
+/* Emits the errors of all ops, in their order, up to the limit. */
 static void verify_ops(tsr_diag_list *list, MlirModule module, bool is_whole) {
     size_t count = 0;
     list->accepts_user = &count;
     list->accepts = accepts_new_error;
-    tsr_shim_verify_ops(module, is_whole);
+    tsr_shim_verify_ops(module, is_whole, wants_more, &count);
     /* What concerns several ops: blocks without a terminator, uses that are not dominated. */
-    if (is_whole) (void)mlirOperationVerify(mlirModuleGetOperation(module));
+    if (is_whole && wants_more(&count)) (void)mlirOperationVerify(mlirModuleGetOperation(module));
     list->accepts = NULL;
 }
 
