@@ -31,19 +31,36 @@ static bool is_function(const char *text, size_t at) {
            (at == 0 || isspace((unsigned char)text[at - 1]));
 }
 
-/* Finds the function around the position: from its first word to the next function's, or to the
- * brace that closes the module. False if there is none. */
+static bool in_name(char c) { return isalnum((unsigned char)c) || (c && strchr("_.$-", c)); }
+
+static size_t skip_blanks(const char *text, size_t at) { return at + strspn(text + at, " \t"); }
+
+/* "!name =" or "#name =" at the begin of a line. */
+static bool is_alias(const char *text, size_t at) {
+    size_t begin = at, end = at + 1;
+    if (text[at] != '!' && text[at] != '#') return false;
+    while (begin && (text[begin - 1] == ' ' || text[begin - 1] == '\t')) begin--;
+    if (begin && text[begin - 1] != '\n') return false;
+    while (in_name(text[end])) end++;
+    return text[skip_blanks(text, end)] == '=';
+}
+
+/* Finds the function around the position: from its first word to the next function or alias, or to
+ * the brace that closes the module. False if there is none. Aliases are at the top level, outside
+ * an explicit module. */
 static bool find_function(const char *text, size_t position, span *out_span) {
     size_t last_brace = 0, next = 0;
-    bool found = false, in_module = false;
+    bool found = false, in_module = false, next_is_function = false;
     for (size_t at = 0; text[at] && !next; at++) {
         size_t end = skip_quoted(text, at);
         bool begins = end == at && is_function(text, at);
-        if (begins && at > position) {
+        bool splits = begins || (end == at && is_alias(text, at));
+        if (splits && at > position) {
             next = at;
-        } else if (begins) {
+            next_is_function = begins;
+        } else if (splits) {
             out_span->begin = at;
-            found = true;
+            found = begins;
         } else if (end == at && text[at] == '}') {
             last_brace = at;
         } else if (end == at && !found && strncmp(text + at, "module", 6) == 0) {
@@ -52,7 +69,7 @@ static bool find_function(const char *text, size_t position, span *out_span) {
         at = end;
         if (!text[at]) break;
     }
-    out_span->end = next ? next : in_module ? last_brace : strlen(text);
+    out_span->end = in_module && !next_is_function ? last_brace : next ? next : strlen(text);
     return found && out_span->end > out_span->begin;
 }
 
