@@ -45,6 +45,17 @@ static bool is_alias(const char *text, size_t at) {
     return text[skip_blanks(text, end)] == '=';
 }
 
+/* The word "module" with a name, attributes or a body. */
+static bool is_module(const char *text, size_t at) {
+    static const char word[] = "module", dialect[] = "builtin.";
+    size_t before = sizeof dialect - 1, end = at + sizeof word - 1;
+    if (strncmp(text + at, word, sizeof word - 1) != 0 || in_name(text[end])) return false;
+    if (at >= before && strncmp(text + at - before, dialect, before) == 0) at -= before;
+    if (at && (in_name(text[at - 1]) || strchr("!@#%^", text[at - 1]))) return false;
+    end += strspn(text + end, " \t\n");
+    return text[end] == '{' || text[end] == '@' || strncmp(text + end, "attributes", 10) == 0;
+}
+
 /* Finds the function around the position: from its first word to the next function or alias, or to
  * the brace that closes the module. False if there is none. Aliases are at the top level, outside
  * an explicit module. */
@@ -63,7 +74,7 @@ static bool find_function(const char *text, size_t position, span *out_span) {
             found = begins;
         } else if (end == at && text[at] == '}') {
             last_brace = at;
-        } else if (end == at && !found && strncmp(text + at, "module", 6) == 0) {
+        } else if (end == at && is_module(text, at)) {
             in_module = true;
         }
         at = end;
