@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "compiler/diag/fixit.h"
 #include "compiler/ir/recover.h"
 #include "runtime/base/array.h"
 #include "runtime/base/io/json.h"
@@ -178,6 +179,27 @@ Test(diag, verifier_errors_are_limited) {
     cr_assert_eq(fixture_parse(&f, text.bytes).code, TSR_COMPILE);
     cr_assert_eq(f.list.error_count, TSR_VERIFY_ERRORS_MAX);
     cr_assert_lt(f.list.arena.used_bytes, 3 * text.size_bytes);
+    tsr_buffer_finish(&text);
+}
+
+/* Undefined values: each is reported, and the memory for a suggestion does not grow with the
+ * number of names in the source. */
+Test(diag, suggestions_are_limited) {
+    enum { UNDEFINED = 10 * TSR_DIAG_SUGGESTIONS_MAX };
+    tsr_buffer text = {0};
+    size_t suggestions = 0;
+    tsr_buffer_text(&text, "func.func @f(%value: tensor<4xf32>) {\n");
+    for (int i = 0; i < UNDEFINED; i++)
+        tsr_buffer_printf(&text, "%%r%d = tessera.neg %%valeu_%d : tensor<4xf32>\n", i, i);
+    tsr_buffer_text(&text, "return\n}\n");
+    cr_assert_eq(fixture_parse(&f, text.bytes).code, TSR_COMPILE);
+    cr_assert_eq(f.list.error_count, UNDEFINED);
+    for (const tsr_diag *diag = f.list.first; diag; diag = diag->next) {
+        cr_assert_eq(strncmp(diag->text, "value '%valeu_", 14), 0, "%s", diag->text);
+        suggestions += strstr(diag->text, "did you mean") != NULL;
+    }
+    cr_assert_eq(suggestions, TSR_DIAG_SUGGESTIONS_MAX);
+    cr_assert_lt(f.list.arena.used_bytes, 20 * text.size_bytes);
     tsr_buffer_finish(&text);
 }
 
