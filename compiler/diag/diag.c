@@ -31,42 +31,60 @@ bool tsr_diag_add_source(tsr_diag_list *list, const char *name, const char *text
     tsr_diag_source *source = TSR_NEW(&list->arena, tsr_diag_source, 1);
     const char *own = tsr_arena_strdup(&list->arena, name);
     if (!source || !own) return false;
-    *source = (tsr_diag_source){own, text, size_bytes, list->sources};
+    *source = (tsr_diag_source){
+        .name = own, .text = text, .size_bytes = size_bytes, .next = list->sources};
     list->sources = source;
     return true;
 }
 
-/* The begin of a line of a source; NULL if the source is not available. */
-static const char *find_begin(const tsr_diag_list *list, const char *file, uint32_t line,
-                              const tsr_diag_source **out_source) {
-    for (const tsr_diag_source *s = list->sources; s && line > 0; s = s->next) {
+/* Finds the begins of all lines once: a text can have many errors. */
+static bool index_lines(tsr_diag_list *list, tsr_diag_source *source) {
+    const char *end = source->text + source->size_bytes;
+    size_t count = 0;
+    if (source->lines) return true;
+    for (const char *at = source->text; at && at < end; count++) {
+        at = memchr(at, '\n', (size_t)(end - at));
+        if (at) at++;
+    }
+    source->lines = TSR_NEW(&list->arena, tsr_diag_line, count + 1);
+    if (!source->lines) return false;
+    for (const char *at = source->text; source->line_count < count; at++) {
+        source->lines[source->line_count++].begin = at;
+        if (source->line_count < count) at = memchr(at, '\n', (size_t)(end - at));
+    }
+    return true;
+}
+
+/* A line of a source; NULL if the source is not available. */
+static tsr_diag_line *find_line(tsr_diag_list *list, const char *file, uint32_t line,
+                                const tsr_diag_source **out_source) {
+    for (tsr_diag_source *s = list->sources; s && line > 0; s = s->next) {
         if (strcmp(s->name, file) != 0) continue;
-        const char *at = s->text, *end = s->text + s->size_bytes;
-        for (uint32_t i = 1; i < line && at; i++) {
-            at = memchr(at, '\n', (size_t)(end - at));
-            if (at) at++;
-        }
+        if (!index_lines(list, s) || line > s->line_count) return NULL;
         *out_source = s;
-        return at && at < end ? at : NULL;
+        return &s->lines[line - 1];
     }
     return NULL;
 }
 
-static const char *find_line(tsr_diag_list *list, const char *file, uint32_t line) {
+/* The text of a line, copied once for all diagnostics that show it. */
+static const char *copy_line(tsr_diag_list *list, const char *file, uint32_t line) {
     const tsr_diag_source *source;
-    const char *at = find_begin(list, file, line, &source);
-    if (!at) return NULL;
+    tsr_diag_line *found = find_line(list, file, line, &source);
+    if (!found || found->copy) return found ? found->copy : NULL;
     const char *end = source->text + source->size_bytes;
-    const char *stop = memchr(at, '\n', (size_t)(end - at));
-    return tsr_arena_strndup(&list->arena, at, (size_t)((stop ? stop : end) - at));
+    const char *stop = memchr(found->begin, '\n', (size_t)(end - found->begin));
+    found->copy =
+        tsr_arena_strndup(&list->arena, found->begin, (size_t)((stop ? stop : end) - found->begin));
+    return found->copy;
 }
 
-size_t tsr_diag_position(const tsr_diag_list *list, const tsr_diag *diag) {
+size_t tsr_diag_position(tsr_diag_list *list, const tsr_diag *diag) {
     const tsr_diag_source *source;
-    const char *at = find_begin(list, diag->file, diag->line, &source);
-    if (!at || !diag->column) return SIZE_MAX;
-    size_t line = (size_t)(at - source->text), column = diag->column - 1;
-    size_t length = strcspn(at, "\n");
+    const tsr_diag_line *found = find_line(list, diag->file, diag->line, &source);
+    if (!found || !diag->column) return SIZE_MAX;
+    size_t line = (size_t)(found->begin - source->text), column = diag->column - 1;
+    size_t length = strcspn(found->begin, "\n");
     return line + (column < length ? column : length);
 }
 
@@ -101,7 +119,7 @@ static void place(tsr_diag_list *list, tsr_diag *diag, MlirLocation location) {
     diag->file = name;
     diag->line = (uint32_t)mlirLocationFileLineColRangeGetStartLine(location);
     diag->column = (uint32_t)mlirLocationFileLineColRangeGetStartColumn(location);
-    diag->source_line = find_line(list, name, diag->line);
+    diag->source_line = copy_line(list, name, diag->line);
 }
 
 /* MLIR's advice addresses tools that allow unknown dialects; ours lists the known dialects. Needs
@@ -215,7 +233,7 @@ static void add_form(tsr_diag_list *list, tsr_diag *diag) {
     const tsr_diag_source *source;
     size_t position = tsr_diag_position(list, diag);
     if (diag->number != TSR_DIAG_SYNTAX || position == SIZE_MAX || !diag->notes) return;
-    if (!find_begin(list, diag->file, 1, &source)) return;
+    if (!find_line(list, diag->file, 1, &source)) return;
     const char *form = tsr_form_find(source->text, position);
     const char *text = form ? tsr_arena_printf(&list->arena, "form: %s", form) : NULL;
     if (!text) return;
@@ -235,6 +253,7 @@ static void add(tsr_diag_list *list, tsr_diag *diag) {
 
 static MlirLogicalResult handle(MlirDiagnostic source, void *user) {
     tsr_diag_list *list = user;
+    if (list->accepts && !list->accepts(list, NULL)) return mlirLogicalResultSuccess();
     tsr_diag *diag = TSR_NEW(&list->arena, tsr_diag, 1);
     if (!diag) return mlirLogicalResultFailure();
     MlirLocation calls[CALLS_MAX];

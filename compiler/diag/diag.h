@@ -53,18 +53,27 @@ typedef struct tsr_diag {
     struct tsr_diag *next;
 } tsr_diag;
 
+typedef struct tsr_diag_line {
+    const char *begin; /* in the text of the source */
+    const char *copy;  /* without newline; NULL until a diagnostic shows the line */
+} tsr_diag_line;
+
 typedef struct tsr_diag_source {
     const char *name, *text; /* the text is borrowed; it ends with a NUL */
     size_t size_bytes;
+    size_t line_count;
+    tsr_diag_line *lines; /* NULL until a diagnostic points to the source */
     struct tsr_diag_source *next;
 } tsr_diag_source;
 
-/* Zero-initialise, set the callback, keep it alive as long as the context it is attached to. */
+/* Zero-initialise, set the callback, keep it alive as long as the context it is attached to.
+ * `accepts` is called twice for each diagnostic of MLIR: first with NULL, before the record is
+ * made, and if it returns true again with the record. Thus rejected diagnostics take no memory. */
 typedef struct tsr_diag_list {
-    void (*on_diag)(void *user, const tsr_diag *diag);                       /* may be NULL */
-    void *user;                                                              /* borrowed */
-    bool (*accepts)(const struct tsr_diag_list *list, const tsr_diag *diag); /* NULL: all */
-    void *accepts_user;                                                      /* borrowed */
+    void (*on_diag)(void *user, const tsr_diag *diag);                 /* may be NULL */
+    void *user;                                                        /* borrowed */
+    bool (*accepts)(struct tsr_diag_list *list, const tsr_diag *diag); /* see below; NULL: all */
+    void *accepts_user;                                                /* borrowed */
     tsr_diag *first, *last;
     size_t error_count;
     tsr_diag_source *sources;
@@ -81,7 +90,7 @@ void tsr_diag_finish(tsr_diag_list *list); /* accepts NULL */
 bool tsr_diag_add_source(tsr_diag_list *list, const char *name, const char *text,
                          size_t size_bytes);
 /* The byte of its source at which a diagnostic points; SIZE_MAX if it points to no known source. */
-size_t tsr_diag_position(const tsr_diag_list *list, const tsr_diag *diag);
+size_t tsr_diag_position(tsr_diag_list *list, const tsr_diag *diag);
 /* All errors emitted on the context from now on go to the list, if it accepts them. */
 void tsr_diag_attach(tsr_diag_list *list, MlirContext context);
 

@@ -107,14 +107,19 @@ static void find_exact(MlirStringRef name, void *user) {
 }
 
 /* Offers every word of the sources that begins with `sigil`, except words spelled like the wrong
- * one. */
+ * one and words that are too long for a fix-it. Only a better word is stored in the arena. */
 static void offer_names(tsr_diag_list *list, char sigil, tsr_suggestion *s) {
+    char name[WORD_MAX];
     for (const tsr_diag_source *source = list->sources; source; source = source->next)
         for (const char *at = source->text; (at = strchr(at, sigil)) != NULL;) {
             const char *begin = ++at;
             while (in_word(*at)) at++;
-            const char *name = tsr_arena_strndup(&list->arena, begin, (size_t)(at - begin));
-            if (name && name[0] && strcmp(name, s->wrong) != 0) tsr_suggest(s, name);
+            size_t length = (size_t)(at - begin);
+            if (!length || length >= sizeof name) continue;
+            memcpy(name, begin, length);
+            name[length] = '\0';
+            if (strcmp(name, s->wrong) != 0) tsr_suggest(s, name);
+            if (s->best == name) s->best = tsr_arena_strdup(&list->arena, name);
         }
 }
 
@@ -316,7 +321,7 @@ static void add_suggestion(tsr_diag_list *list, tsr_diag *diag) {
         suggest_attribute(list, diag, wrong);
     } else {
         char mark[2] = {sigil, '\0'};
-        offer_names(list, sigil, &s);
+        if (list->error_count < TSR_DIAG_SUGGESTIONS_MAX) offer_names(list, sigil, &s);
         if (sigil == '%') name_value(list, diag, wrong);
         if (s.best) append_name(list, diag, mark, s.best);
     }

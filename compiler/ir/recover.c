@@ -31,28 +31,56 @@ static bool is_function(const char *text, size_t at) {
            (at == 0 || isspace((unsigned char)text[at - 1]));
 }
 
-/* Finds the function around the position: from its first word to the next function's, or to the
- * brace that closes the module. False if there is none. */
+static bool in_name(char c) { return isalnum((unsigned char)c) || (c && strchr("_.$-", c)); }
+
+static size_t skip_blanks(const char *text, size_t at) { return at + strspn(text + at, " \t"); }
+
+/* "!name =" or "#name =" at the begin of a line. */
+static bool is_alias(const char *text, size_t at) {
+    size_t begin = at, end = at + 1;
+    if (text[at] != '!' && text[at] != '#') return false;
+    while (begin && (text[begin - 1] == ' ' || text[begin - 1] == '\t')) begin--;
+    if (begin && text[begin - 1] != '\n') return false;
+    while (in_name(text[end])) end++;
+    return text[skip_blanks(text, end)] == '=';
+}
+
+/* The word "module" with a name, attributes or a body. */
+static bool is_module(const char *text, size_t at) {
+    static const char word[] = "module", dialect[] = "builtin.";
+    size_t before = sizeof dialect - 1, end = at + sizeof word - 1;
+    if (strncmp(text + at, word, sizeof word - 1) != 0 || in_name(text[end])) return false;
+    if (at >= before && strncmp(text + at - before, dialect, before) == 0) at -= before;
+    if (at && (in_name(text[at - 1]) || strchr("!@#%^", text[at - 1]))) return false;
+    end += strspn(text + end, " \t\n");
+    return text[end] == '{' || text[end] == '@' || strncmp(text + end, "attributes", 10) == 0;
+}
+
+/* Finds the function around the position: from its first word to the next function or alias, or to
+ * the brace that closes the module. False if there is none. Aliases are at the top level, outside
+ * an explicit module. */
 static bool find_function(const char *text, size_t position, span *out_span) {
     size_t last_brace = 0, next = 0;
-    bool found = false, in_module = false;
+    bool found = false, in_module = false, next_is_function = false;
     for (size_t at = 0; text[at] && !next; at++) {
         size_t end = skip_quoted(text, at);
         bool begins = end == at && is_function(text, at);
-        if (begins && at > position) {
+        bool splits = begins || (end == at && is_alias(text, at));
+        if (splits && at > position) {
             next = at;
-        } else if (begins) {
+            next_is_function = begins;
+        } else if (splits) {
             out_span->begin = at;
-            found = true;
+            found = begins;
         } else if (end == at && text[at] == '}') {
             last_brace = at;
-        } else if (end == at && !found && strncmp(text + at, "module", 6) == 0) {
+        } else if (end == at && is_module(text, at)) {
             in_module = true;
         }
         at = end;
         if (!text[at]) break;
     }
-    out_span->end = next ? next : in_module ? last_brace : strlen(text);
+    out_span->end = in_module && !next_is_function ? last_brace : next ? next : strlen(text);
     return found && out_span->end > out_span->begin;
 }
 
@@ -82,37 +110,42 @@ static bool is_repeated(const tsr_diag_list *list, const tsr_diag *diag) {
 
 /* Accepts the first error of a function that is not blank yet; an error elsewhere can be a
  * consequence of the blanks. */
-static bool accepts_parse_error(const tsr_diag_list *list, const tsr_diag *diag) {
+static bool accepts_parse_error(tsr_diag_list *list, const tsr_diag *diag) {
     recovery *r = list->accepts_user;
+    if (r->accepted || !diag) return !r->accepted;
     span function;
     size_t position = tsr_diag_position(list, diag);
-    if (r->accepted || position == SIZE_MAX || !find_function(r->text, position, &function))
-        return false;
+    if (position == SIZE_MAX || !find_function(r->text, position, &function)) return false;
     r->failed = function;
     r->accepted = true;
     return true;
 }
 
-static bool accepts_nothing(const tsr_diag_list *list, const tsr_diag *diag) {
+static bool accepts_nothing(tsr_diag_list *list, const tsr_diag *diag) {
     (void)list, (void)diag;
     return false;
 }
 
-static bool accepts_new_error(const tsr_diag_list *list, const tsr_diag *diag) {
+static bool accepts_new_error(tsr_diag_list *list, const tsr_diag *diag) {
     size_t *count = list->accepts_user;
-    if (*count >= TSR_VERIFY_ERRORS_MAX || is_repeated(list, diag)) return false;
-    ++*count;
+    if (*count >= TSR_VERIFY_ERRORS_MAX || (diag && is_repeated(list, diag))) return false;
+    *count += diag != NULL;
     return true;
 }
 
-/* Emits the errors of all ops, in their order. */
+static bool wants_more(void *user) {
+    const size_t *count = user;
+    return *count < TSR_VERIFY_ERRORS_MAX;
+}
+
+/* Emits the errors of all ops, in their order, up to the limit. */
 static void verify_ops(tsr_diag_list *list, MlirModule module, bool is_whole) {
     size_t count = 0;
     list->accepts_user = &count;
     list->accepts = accepts_new_error;
-    tsr_shim_verify_ops(module, is_whole);
+    tsr_shim_verify_ops(module, is_whole, wants_more, &count);
     /* What concerns several ops: blocks without a terminator, uses that are not dominated. */
-    if (is_whole) (void)mlirOperationVerify(mlirModuleGetOperation(module));
+    if (is_whole && wants_more(&count)) (void)mlirOperationVerify(mlirModuleGetOperation(module));
     list->accepts = NULL;
 }
 

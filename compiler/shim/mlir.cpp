@@ -34,13 +34,16 @@ MlirModule tsr_shim_read(MlirContext context, MlirStringRef source, MlirStringRe
     return parse(context, text, name);
 }
 
-void tsr_shim_verify_ops(MlirModule module, bool symbols) {
+void tsr_shim_verify_ops(MlirModule module, bool symbols, bool (*goes_on)(void *user), void *user) {
     mlir::SymbolTableCollection tables;
     unwrap(module)->walk<mlir::WalkOrder::PreOrder>([&](mlir::Operation *op) {
+        if (!goes_on(user)) return mlir::WalkResult::interrupt();
         auto info = op->getRegisteredInfo();
-        if (!info || mlir::failed(info->verifyInvariants(op)) || !symbols) return;
-        if (auto user = llvm::dyn_cast<mlir::SymbolUserOpInterface>(op))
-            (void)user.verifySymbolUses(tables);
+        if (!info || mlir::failed(info->verifyInvariants(op)) || !symbols)
+            return mlir::WalkResult::advance();
+        if (auto names = llvm::dyn_cast<mlir::SymbolUserOpInterface>(op))
+            (void)names.verifySymbolUses(tables);
+        return mlir::WalkResult::advance();
     });
 }
 

@@ -28,8 +28,8 @@ MlirDialectHandle mlirGetDialectHandle__tessera_target__(void);
  * on error (diagnostics emitted). */
 MlirModule tsr_shim_parse(MlirContext context, MlirStringRef source, MlirStringRef name);
 /* Verifies each op by itself, and with `symbols` the symbols that it names, and emits every error.
- */
-void tsr_shim_verify_ops(MlirModule module, bool symbols);
+ * Stops before the first op for which `goes_on` returns false. */
+void tsr_shim_verify_ops(MlirModule module, bool symbols, bool (*goes_on)(void *user), void *user);
 /* Turns off "see current operation" notes. */
 void tsr_shim_quiet_diagnostics(MlirContext context);
 /* Emits an error with notes at `location`. */

@@ -3,7 +3,6 @@
 
 #include "runtime/base/array.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -39,23 +38,32 @@ static size_t shared_prefix(const char *a, const char *b) {
     return prefix;
 }
 
-static bool is_alias(const char *wrong, const char *name) {
-    static const struct {
-        const char *wrong, *right;
-    } rows[] = {
+static const struct {
+    const char *wrong, *right;
+} aliases[] = {
 #define X(NAME, RIGHT) {NAME, RIGHT},
 #include "runtime/base/aliases.def"
 #undef X
-    };
-    for (size_t i = 0; i < TSR_COUNT(rows); i++)
-        if (strcmp(rows[i].wrong, wrong) == 0 && strcmp(rows[i].right, name) == 0) return true;
+};
+
+static void look_up(tsr_suggestion *s) {
+    for (size_t i = 0; i < TSR_COUNT(aliases) && !s->has_aliases; i++)
+        s->has_aliases = strcmp(aliases[i].wrong, s->wrong) == 0;
+    s->looked_up = true;
+}
+
+static bool is_alias(const char *wrong, const char *name) {
+    for (size_t i = 0; i < TSR_COUNT(aliases); i++)
+        if (strcmp(aliases[i].wrong, wrong) == 0 && strcmp(aliases[i].right, name) == 0)
+            return true;
     return false;
 }
 
 /* A name that continues the wrong one, "softmax_safe" for "softmax", counts as one wrong letter. */
 void tsr_suggest(tsr_suggestion *s, const char *name) {
     enum { DISTANCE_MAX = 3, SHORT = 4 };
-    if (is_alias(s->wrong, name)) {
+    if (!s->looked_up) look_up(s);
+    if (s->has_aliases && is_alias(s->wrong, name)) {
         s->best = name;
         s->distance = 0;
         return;

@@ -8,6 +8,7 @@
 #ifndef TSR_BASE_SUGGEST_H
 #define TSR_BASE_SUGGEST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Usage: start with {.wrong = "tessera.matmull"}, offer every existing name, then read `best`. */
@@ -15,6 +16,8 @@ typedef struct tsr_suggestion {
     const char *wrong;
     const char *best; /* borrowed; NULL if no name is close enough */
     size_t distance;
+    /* Private: the aliases of `wrong` are looked up once, with the first name offered. */
+    bool has_aliases, looked_up;
 } tsr_suggestion;
 
 void tsr_suggest(tsr_suggestion *suggestion, const char *name);

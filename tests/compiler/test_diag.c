@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "compiler/diag/fixit.h"
+#include "compiler/ir/recover.h"
 #include "runtime/base/array.h"
 #include "runtime/base/io/json.h"
 #include "tests/compiler/fixture.h"
@@ -134,6 +136,71 @@ Test(diag, parser_and_verifier) {
     cr_assert_eq(fixture_parse(&f, "%0 = \"tessera.constant\"() : () -> tensor<2xf32>").code,
                  TSR_COMPILE);
     cr_assert_eq(f.list.last->number, TSR_DIAG_ATTRIBUTE_MISSING);
+}
+
+/* Many errors on one long line: the list keeps one copy of it. */
+Test(diag, one_copy_of_a_line) {
+    static char source[1 << 20];
+    memset(source, 'x', sizeof source - 1);
+    tsr_diag_add_source(&f.list, "a.mlir", source, sizeof source - 1);
+    tsr_diag_error_note(at(1, 1), TSR_DIAG_ENTRY, "first", at(1, 7), "a note");
+    for (unsigned i = 2; i < 100; i++) tsr_diag_error(at(1, i), TSR_DIAG_ENTRY, "next");
+    cr_assert_eq(f.list.error_count, 99);
+    cr_assert_eq(strlen(f.list.first->source_line), sizeof source - 1);
+    cr_assert_eq(f.list.last->source_line, f.list.first->source_line);
+    cr_assert_eq(f.list.first->notes[0].source_line, f.list.first->source_line);
+}
+
+static bool accepts_none(tsr_diag_list *list, const tsr_diag *diag) {
+    size_t *records = list->accepts_user;
+    *records += diag != NULL;
+    return false;
+}
+
+/* A rejected error is not converted to a record. */
+Test(diag, rejected_errors_take_no_memory) {
+    size_t records = 0;
+    f.list.accepts = accepts_none;
+    f.list.accepts_user = &records;
+    size_t before = f.list.arena.used_bytes;
+    for (unsigned i = 1; i < 1000; i++) tsr_diag_error(at(1, i), TSR_DIAG_ENTRY, "rejected");
+    cr_assert_eq(records, 0);
+    cr_assert_eq(f.list.arena.used_bytes, before);
+    cr_assert_eq(f.list.error_count, 0);
+}
+
+/* Wrong ops on one line: the memory grows with the text, not with the errors after the limit. */
+Test(diag, verifier_errors_are_limited) {
+    tsr_buffer text = {0};
+    tsr_buffer_text(&text, "func.func @f(%a: tensor<4xf32>) {");
+    for (int i = 0; i < 20 * TSR_VERIFY_ERRORS_MAX; i++)
+        tsr_buffer_printf(&text, " %%r%d = tessera.exp %%a {slop = %d} : tensor<4xf32>", i, i);
+    tsr_buffer_text(&text, " return }");
+    cr_assert_eq(fixture_parse(&f, text.bytes).code, TSR_COMPILE);
+    cr_assert_eq(f.list.error_count, TSR_VERIFY_ERRORS_MAX);
+    cr_assert_lt(f.list.arena.used_bytes, 3 * text.size_bytes);
+    tsr_buffer_finish(&text);
+}
+
+/* Undefined values: each is reported, and the memory for a suggestion does not grow with the
+ * number of names in the source. */
+Test(diag, suggestions_are_limited) {
+    enum { UNDEFINED = 10 * TSR_DIAG_SUGGESTIONS_MAX };
+    tsr_buffer text = {0};
+    size_t suggestions = 0;
+    tsr_buffer_text(&text, "func.func @f(%value: tensor<4xf32>) {\n");
+    for (int i = 0; i < UNDEFINED; i++)
+        tsr_buffer_printf(&text, "%%r%d = tessera.neg %%valeu_%d : tensor<4xf32>\n", i, i);
+    tsr_buffer_text(&text, "return\n}\n");
+    cr_assert_eq(fixture_parse(&f, text.bytes).code, TSR_COMPILE);
+    cr_assert_eq(f.list.error_count, UNDEFINED);
+    for (const tsr_diag *diag = f.list.first; diag; diag = diag->next) {
+        cr_assert_eq(strncmp(diag->text, "value '%valeu_", 14), 0, "%s", diag->text);
+        suggestions += strstr(diag->text, "did you mean") != NULL;
+    }
+    cr_assert_eq(suggestions, TSR_DIAG_SUGGESTIONS_MAX);
+    cr_assert_lt(f.list.arena.used_bytes, 20 * text.size_bytes);
+    tsr_buffer_finish(&text);
 }
 
 static size_t called;
