@@ -65,6 +65,23 @@ check "two sizes of N, two of S" "$AOT" build open.mlir -o open.tsb "${target[@]
 expect "inspect lists the programs" 0 'predict\[N=7,S=64\]' "$AOT" inspect open.tsb
 holds "all of them" test "$(grep -c 'predict\[' .out)" -ge 4
 
+cat >named.mlir <<'END'
+func.func @"p[N=1,M=4]"(%a: tensor<1x4xf32> {tessera.name = "a"}, %b: tensor<1x4xf32> {tessera.name = "b"}) -> (tensor<1x4xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  %0 = tessera.add %a, %b : tensor<1x4xf32>
+  return %0 : tensor<1x4xf32>
+}
+func.func @"p[N=2]"(%a: tensor<2x4xf32> {tessera.name = "a"}) -> (tensor<2x4xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  return %a : tensor<2x4xf32>
+}
+END
+expect "entries named as copies, with other symbols" 9 "config: entry 'p.N=2.': expected the symbols of 'p.N=1,M=4.', another copy of 'p'" \
+    "$AOT" build named.mlir -o x.tsb "${target[@]}"
+sed 's/N=1,M=4/N=1/' named.mlir >ports.mlir
+expect "with other inputs" 9 "config: entry 'p.N=2.': inputs: expected 2, as 'p.N=1.' has, got 1" "$AOT" build ports.mlir -o x.tsb "${target[@]}"
+sed 's/func.func @other/func.func @"predict[N=4,S=5]"/' open.mlir >taken.mlir
+expect "an entry with a name for copies" 9 "entry '@predict': its copies have names such as '@predict.N=4,S=5.'; rename this function" \
+    "$AOT" build taken.mlir -o x.tsb "${target[@]}" --dim N=1,7 --dim S=5
+
 # ---- the same bits as the program with these sizes ----
 
 for n in 1 7; do

@@ -378,8 +378,6 @@ static const char *name_anchor(binder *b, MlirOperation func, symbol *const *sym
 
 static bool copy_anchor(binder *b, MlirOperation func, symbol *const *symbols, size_t count) {
     const char *name = name_anchor(b, func, symbols, count);
-    if (!mlirOperationIsNull(tsr_module_find(b->module, name)))
-        return refuse_entry(func, "its copy would be '@%.200s', which exists", name, 0);
     MlirOperation made = mlirOperationClone(func);
     mlirOperationRemoveDiscardableAttributeByName(made, tsr_ref(TSR_DIMS_NAME));
     tsr_op_set(made, "sym_name", tsr_attr_make_string(b->context, name));
@@ -388,13 +386,28 @@ static bool copy_anchor(binder *b, MlirOperation func, symbol *const *symbols, s
     return b->done;
 }
 
+/* The names of copies, NAME[…], are not for other functions: a call of the entry would choose from
+ * them, too. */
+static bool check_names(const binder *b, MlirOperation func) {
+    const char *name = tsr_op_symbol(func);
+    size_t length = strlen(name);
+    TSR_FOR_EACH_OP(other, mlirModuleGetBody(b->module)) {
+        const char *is = tsr_op_symbol(other);
+        if (strncmp(is, name, length) == 0 && is[length] == '[')
+            return refuse_entry(
+                func, "its copies have names such as '@%.200s'; rename this function", is, 0);
+    }
+    return true;
+}
+
 /* Copies the entry for every combination: the last symbol changes first. */
 static bool copy_anchors(binder *b, MlirOperation func) {
     size_t anchors = 0;
     symbol **symbols = TSR_NEW(&b->arena, symbol *, b->count + 1);
     TSR_NEED(symbols);
     size_t count = 0;
-    if (!list_symbols(b, func, symbols, &count) || !count_anchors(func, symbols, count, &anchors))
+    if (!list_symbols(b, func, symbols, &count) || !count_anchors(func, symbols, count, &anchors) ||
+        !check_names(b, func))
         return false;
     for (size_t at = 0; at < anchors; at++) {
         size_t rest = at;

@@ -9,11 +9,23 @@ func.func @f(%x: tensor<?xf32, #tessera.dims<N>> {tessera.name = "x"}) attribute
 // -----
 
 module attributes {tessera.dim_sizes = {N = [1, 2]}} {
-  // CHECK: [[@LINE+1]]:3: error: [TSR-0232] entry '@f': its copy would be '@f[N=1]', which exists
+  // CHECK: [[@LINE+1]]:3: error: [TSR-0232] entry '@f': its copies have names such as '@f[N=1]'; rename this function
   func.func @f(%x: tensor<?xf32, #tessera.dims<N>> {tessera.name = "x"}) attributes {tessera.entry = "infer", tessera.dims = ["N"]} {
     return
   }
   func.func @"f[N=1]"() attributes {tessera.entry = "infer"} {
+    return
+  }
+}
+
+// -----
+
+module attributes {tessera.dim_sizes = {N = [5, 6]}} {
+  // CHECK: [[@LINE+1]]:3: error: [TSR-0232] entry '@f': its copies have names such as '@f[N=4]'; rename this function
+  func.func @f(%x: tensor<?xf32, #tessera.dims<N>> {tessera.name = "x"}) attributes {tessera.entry = "infer", tessera.dims = ["N"]} {
+    return
+  }
+  func.func @"f[N=4]"(%x: tensor<4xf32> {tessera.name = "x"}) attributes {tessera.entry = "infer"} {
     return
   }
 }
