@@ -133,6 +133,25 @@ expect "which are listed as one" 6 "no entry 'predikt'; the bundle has predict$"
     call only.tsb predikt --input x=x.npy --output y=y.npy
 expect "an unknown entry" 6 "no entry 'predikt'; the bundle has other, predict" call open.tsb predikt --input x=x.npy --output y=y.npy
 
+# ---- flat files ----
+
+cat >flat.mlir <<'END'
+func.func @p(%a: tensor<?x?xf32, #tessera.dims<N, S>> {tessera.name = "a"}) -> (tensor<?x?xf32, #tessera.dims<N, S>> {tessera.name = "y"}) attributes {tessera.entry = "infer", tessera.dims = ["N", "S"]} {
+  %0 = tessera.softmax_safe %a {axis = 1} : tensor<?x?xf32, #tessera.dims<N, S>>
+  return %0 : tensor<?x?xf32, #tessera.dims<N, S>>
+}
+END
+check "sizes with equal products" "$AOT" build flat.mlir -o flat.tsb "${target[@]}" --dim N=1,2,4 --dim S=1,2,4
+"$PYTHON" -c 'import numpy as np; a = np.arange(4, dtype="f4"); a.tofile("4.bin"); a[:1].tofile("1.bin"); np.save("4.npy", a.reshape(2, 2)); np.save("1.npy", a[:1].reshape(1, 1))'
+expect "a flat file that fits several" 8 "input 'a' is flat and has 4 elements, which fits 'p.N=1,S=4.' and 'p.N=2,S=2.'" \
+    call flat.tsb p --input a=4.bin --output y=y.npy
+check "by the full name" call flat.tsb 'p[N=2,S=2]' --input a=4.bin --output y=y.npy
+check "with its shape" call flat.tsb p --input a=4.npy --output y=z.npy
+holds "the same bytes" cmp y.npy z.npy
+check "a flat file that fits one" call flat.tsb p --input a=1.bin --output y=y.npy
+check "with its shape" call flat.tsb p --input a=1.npy --output y=z.npy
+holds "the same bytes" cmp y.npy z.npy
+
 # ---- entries that have one size ----
 
 sed 's/"infer", tessera.dims/"infer", tessera.rows_independent, tessera.dims/' open.mlir >rows.mlir
