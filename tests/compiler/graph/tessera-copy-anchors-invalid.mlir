@@ -60,3 +60,27 @@ module attributes {tessera.dim_sizes = {S = [4, 2]}} {
     return
   }
 }
+
+// -----
+
+// The entry @g lists the symbol, and @f does not.
+module attributes {tessera.dim_sizes = {N = [1, 2], Q = [1, 2]}} {
+  func.func @g(%x: tensor<?xf32, #tessera.dims<Q>> {tessera.name = "x"}) attributes {tessera.entry = "infer", tessera.dims = ["Q"]} {
+    return
+  }
+  func.func @f(%x: tensor<?x8xf32, #tessera.dims<N>> {tessera.name = "x"}) attributes {tessera.entry = "infer", tessera.dims = ["N"]} {
+    // CHECK: [[@LINE+1]]:10: error: [TSR-0231] tessera.slice: a dim is Q, but tessera.dims of the entry does not list all of its symbols
+    %0 = tessera.slice %x {start = [0, "Q"], size = ["N", 4]} : tensor<?x8xf32, #tessera.dims<N>> -> tensor<?x4xf32, #tessera.dims<N>>
+    return
+  }
+}
+
+// -----
+
+module attributes {tessera.dim_sizes = {Q = [1, 2]}} {
+  func.func @f(%x: tensor<2x8xf32> {tessera.name = "x"}) attributes {tessera.entry = "infer"} {
+    // CHECK: [[@LINE+1]]:10: error: [TSR-0231] tessera.slice: a dim is Q + 1, but tessera.dims of the entry does not list all of its symbols
+    %0 = tessera.slice %x {start = [0, "1 + Q"], size = [2, 4]} : tensor<2x8xf32> -> tensor<2x4xf32>
+    return
+  }
+}
