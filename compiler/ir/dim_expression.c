@@ -508,13 +508,22 @@ static tsr_dim_range add_ranges(tsr_dim_range a, tsr_dim_range b) {
                            below ? add(a.high, b.high) : INT64_MAX};
 }
 
+/* The negative of a range: a side without a bound becomes the other side without one. */
+static tsr_dim_range negate_range(tsr_dim_range a) {
+    return (tsr_dim_range){a.high == INT64_MAX ? INT64_MIN : negate(a.high), negate(a.low)};
+}
+
+/* INT64_MAX stands for any larger divisor, too. */
+static int64_t divide(int64_t a, int64_t b) {
+    if (b == INT64_MAX) return a < 0 ? -1 : 0;
+    return floor_quotient(a, b);
+}
+
 /* A quotient by 0 does not exist. */
 static tsr_dim_range divide_ranges(tsr_dim_range a, tsr_dim_range b) {
     if (b.low < 1) return unbounded;
-    int64_t low =
-        a.low == INT64_MIN ? INT64_MIN : floor_quotient(a.low, a.low < 0 ? b.low : b.high);
-    int64_t high =
-        a.high == INT64_MAX ? INT64_MAX : floor_quotient(a.high, a.high < 0 ? b.high : b.low);
+    int64_t low = a.low == INT64_MIN ? INT64_MIN : divide(a.low, a.low < 0 ? b.low : b.high);
+    int64_t high = a.high == INT64_MAX ? INT64_MAX : divide(a.high, a.high < 0 ? b.high : b.low);
     return (tsr_dim_range){low, high};
 }
 
@@ -556,7 +565,7 @@ tsr_dim_range tsr_dim_expression_range(const tsr_dim_expression *expression,
         tsr_dim_range product = {factor, factor};
         for (uint32_t k = 0; k < term->degree; k++)
             product = multiply_ranges(product, range_of_atom(term->atoms[k], range_of, user));
-        if (term->factor < 0) product = (tsr_dim_range){negate(product.high), negate(product.low)};
+        if (term->factor < 0) product = negate_range(product);
         sum = add_ranges(sum, product);
     }
     return sum;
