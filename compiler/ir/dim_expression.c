@@ -150,6 +150,9 @@ bool tsr_dim_expression_divide(const tsr_dim_expression *a, const tsr_dim_expres
 
 static int64_t floor_quotient(int64_t a, int64_t b) { return a / b - (a % b < 0); }
 
+/* a - b * floor(a / b), whose product can need more than 64 bits. */
+static int64_t floor_remainder(int64_t a, int64_t b) { return a % b + (a % b < 0 ? b : 0); }
+
 static int64_t common_divisor(int64_t a, int64_t b) {
     while (b) {
         int64_t rest = a % b;
@@ -197,7 +200,7 @@ static bool floor_by_number(tsr_arena *arena, const tsr_dim_expression *a, int64
     for (uint32_t i = 0; i < a->count; i++) {
         tsr_dim_term part = a->terms[i], left = part;
         part.factor = floor_quotient(part.factor, c);
-        left.factor -= part.factor * c;
+        left.factor = floor_remainder(left.factor, c);
         if (!add_term(&whole, &part) || !add_term(&rest, &left)) return false;
     }
     if (tsr_dim_expression_is_number(&rest, &number)) {

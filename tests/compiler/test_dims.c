@@ -42,6 +42,7 @@ Test(dims, canonical_texts) {
         {"min(2*S, 2*S)", "2*S"},
         {"past_length.1 + 1", "past_length.1 + 1"},
         {"9223372036854775807", "9223372036854775807"},
+        {"floor((-9223372036854775807*N - N)/5)", "floor(2*N/5) - 1844674407370955162*N"},
     };
     tsr_arena arena = {0};
     for (size_t i = 0; i < TSR_COUNT(texts); i++) {
