@@ -24,6 +24,14 @@ bool tsr_anchor_read(const char *entry_name, tsr_anchor *out_anchor) {
     return true;
 }
 
+bool tsr_anchor_same_symbols(const tsr_anchor *a, const tsr_anchor *b) {
+    size_t i = 0;
+    while (i < a->count && i < b->count && a->sizes[i].length == b->sizes[i].length &&
+           memcmp(a->sizes[i].symbol, b->sizes[i].symbol, a->sizes[i].length) == 0)
+        i++;
+    return i == a->count && i == b->count;
+}
+
 static bool is_copy_of(const char *entry_name, const char *name, size_t length) {
     tsr_anchor anchor;
     return tsr_anchor_read(entry_name, &anchor) && anchor.name_length == length &&

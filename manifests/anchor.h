@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Anchors: the copies of an entry that a build makes for several sizes of its open dims. The copies
- * of "predict" are the entries "predict[N=1,S=4]", "predict[N=8,S=4]", …; they have the same ports,
- * except for sizes of dims.
+ * of "predict" are the entries "predict[N=1,S=4]", "predict[N=8,S=4]", …; they have the same
+ * symbols, and the same ports except for sizes of dims; tsr_config_verify checks this.
  */
 #ifndef TSR_MANIFESTS_ANCHOR_H
 #define TSR_MANIFESTS_ANCHOR_H
@@ -25,6 +25,8 @@ typedef struct tsr_anchor {
 
 /* Reads NAME[SYMBOL=SIZE,…]; false for any other name. */
 bool tsr_anchor_read(const char *entry_name, tsr_anchor *out_anchor);
+/* True if both list the same symbols in the same order. */
+bool tsr_anchor_same_symbols(const tsr_anchor *a, const tsr_anchor *b);
 /* The first copy of the entry `name`, or config->entry_count if it has none. Its copies follow. */
 size_t tsr_anchor_find(const tsr_config *config, const char *name);
 /* True if entry `index` is a copy of the same entry as the one before it. */

@@ -311,6 +311,47 @@ static TSR_RESULT check_entry(const checker *p, const tsr_config *config, size_t
     return TSR_SUCCESS;
 }
 
+/* Compares the ports of a copy with those of the copy before it: only sizes of dims may differ. */
+static TSR_RESULT check_copy_ports(const checker *p, const char *side, const char *before,
+                                   const tsr_config_port *ports, size_t count,
+                                   const tsr_config_port *other, size_t other_count) {
+    EXPECT(p, count == other_count, "%s: expected %zu, as '%s' has, got %zu", side, other_count,
+           before, count);
+    for (size_t i = 0; i < count; i++) {
+        const tsr_config_port *port = &ports[i], *like = &other[i];
+        EXPECT(p, strcmp(port->name, like->name) == 0,
+               "%s[%zu]: expected '%s', as in '%s', got '%s'", side, i, like->name, before,
+               port->name);
+        EXPECT(p, port->dtype == like->dtype, "%s '%s': expected %s, as in '%s', got %s", side,
+               port->name, tsr_dtype_name(like->dtype), before, tsr_dtype_name(port->dtype));
+        EXPECT(p, port->shape.rank == like->shape.rank,
+               "%s '%s': expected rank %" PRIu32 ", as in '%s', got %" PRIu32, side, port->name,
+               like->shape.rank, before, port->shape.rank);
+        EXPECT(p, port->source == like->source,
+               "%s '%s': expected the source %s, as in '%s', got %s", side, port->name,
+               tsr_port_source_name(like->source), before, tsr_port_source_name(port->source));
+    }
+    return TSR_SUCCESS;
+}
+
+/* Copies of one entry follow each other, so each is compared with the one before it. */
+static TSR_RESULT check_copy(const checker *p, const tsr_config *config, size_t index) {
+    if (!tsr_anchor_follows(config, index)) return TSR_SUCCESS;
+    const tsr_config_entry *entry = &config->entries[index], *before = entry - 1;
+    tsr_anchor anchor, other;
+    bool read = tsr_anchor_read(entry->name, &anchor) && tsr_anchor_read(before->name, &other);
+    TSR_ASSERT(read);
+    EXPECT(p, tsr_anchor_same_symbols(&anchor, &other),
+           "expected the symbols of '%s', another copy of '%.*s'", before->name,
+           (int)anchor.name_length, entry->name);
+    EXPECT(p, entry->kind == before->kind, "kind: expected %s, as '%s' has, got %s",
+           tsr_entry_kind_name(before->kind), before->name, tsr_entry_kind_name(entry->kind));
+    TRY(p->ctx, check_copy_ports(p, "inputs", before->name, entry->inputs, entry->input_count,
+                                 before->inputs, before->input_count));
+    return check_copy_ports(p, "outputs", before->name, entry->outputs, entry->output_count,
+                            before->outputs, before->output_count);
+}
+
 /* Checks name `index` of a sorted table. */
 static TSR_RESULT check_order(tsr_ctx *ctx, tsr_code code, const char *table, size_t index,
                               const char *name, const char *previous) {
@@ -394,7 +435,10 @@ tsr_result tsr_config_verify(tsr_ctx *ctx, const tsr_config *config, tsr_code co
                "expected less than 2^63 bytes up to here, got more");
     }
     TRY(ctx, check_streams(ctx, config, code));
-    for (size_t i = 0; i < config->entry_count; i++)
-        TRY(ctx, check_entry(&(checker){ctx, code, "entry", config->entries[i].name}, config, i));
+    for (size_t i = 0; i < config->entry_count; i++) {
+        const checker p = {ctx, code, "entry", config->entries[i].name};
+        TRY(ctx, check_entry(&p, config, i));
+        TRY(ctx, check_copy(&p, config, i));
+    }
     return check_identity(ctx, config, code);
 }

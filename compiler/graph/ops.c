@@ -175,8 +175,9 @@ bool tsr_rule_dims(const tsr_rule *rule, const char *name, uint32_t count, uint6
                                  known[0] < 0 ? 0 : INT64_MAX / 4);
         const char *text = tsr_attr_string(entry);
         return tsr_rule_fail(rule, TSR_DIAG_DIM_EXPRESSION,
-                             "%s entry %" PRIu32 " is '%.100s', which is no expression", name, i,
-                             text ? text : "");
+                             "%s entry %" PRIu32
+                             " is '%.100s', which is no expression, or below 0 for all sizes",
+                             name, i, text ? text : "");
     }
     return true;
 }

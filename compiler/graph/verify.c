@@ -457,8 +457,23 @@ static void check_dims(symbols *s, MlirOperation op, MlirValue value) {
         tsr_dim_symbols(type.shape.dims[i], check_declared, s);
 }
 
+/* The dims in an array of an op. */
+static void check_list(symbols *s, MlirOperation op, const char *name) {
+    MlirAttribute list = tsr_op_attr(op, name);
+    uint64_t dim;
+    if (mlirAttributeIsNull(list) || !mlirAttributeIsAArray(list)) return;
+    s->op = op;
+    for (intptr_t i = 0; i < mlirArrayAttrGetNumElements(list); i++)
+        if (tsr_dim_read(mlirArrayAttrGetElement(list, i), &dim))
+            tsr_dim_symbols(dim, check_declared, s);
+}
+
 static MlirWalkResult check_op_symbols(MlirOperation op, void *user) {
     for (size_t i = 0; i < tsr_op_result_count(op); i++) check_dims(user, op, tsr_op_result(op, i));
+    if (tsr_op_is(op, TSR_GRAPH_SLICE)) {
+        check_list(user, op, "start");
+        check_list(user, op, "size");
+    }
     return MlirWalkResultAdvance;
 }
 

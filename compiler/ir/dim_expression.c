@@ -150,6 +150,9 @@ bool tsr_dim_expression_divide(const tsr_dim_expression *a, const tsr_dim_expres
 
 static int64_t floor_quotient(int64_t a, int64_t b) { return a / b - (a % b < 0); }
 
+/* a - b * floor(a / b), whose product can need more than 64 bits. */
+static int64_t floor_remainder(int64_t a, int64_t b) { return a % b + (a % b < 0 ? b : 0); }
+
 static int64_t common_divisor(int64_t a, int64_t b) {
     while (b) {
         int64_t rest = a % b;
@@ -197,7 +200,7 @@ static bool floor_by_number(tsr_arena *arena, const tsr_dim_expression *a, int64
     for (uint32_t i = 0; i < a->count; i++) {
         tsr_dim_term part = a->terms[i], left = part;
         part.factor = floor_quotient(part.factor, c);
-        left.factor -= part.factor * c;
+        left.factor = floor_remainder(left.factor, c);
         if (!add_term(&whole, &part) || !add_term(&rest, &left)) return false;
     }
     if (tsr_dim_expression_is_number(&rest, &number)) {
@@ -508,13 +511,22 @@ static tsr_dim_range add_ranges(tsr_dim_range a, tsr_dim_range b) {
                            below ? add(a.high, b.high) : INT64_MAX};
 }
 
+/* The negative of a range: a side without a bound becomes the other side without one. */
+static tsr_dim_range negate_range(tsr_dim_range a) {
+    return (tsr_dim_range){a.high == INT64_MAX ? INT64_MIN : negate(a.high), negate(a.low)};
+}
+
+/* INT64_MAX stands for any larger divisor, too. */
+static int64_t divide(int64_t a, int64_t b) {
+    if (b == INT64_MAX) return a < 0 ? -1 : 0;
+    return floor_quotient(a, b);
+}
+
 /* A quotient by 0 does not exist. */
 static tsr_dim_range divide_ranges(tsr_dim_range a, tsr_dim_range b) {
     if (b.low < 1) return unbounded;
-    int64_t low =
-        a.low == INT64_MIN ? INT64_MIN : floor_quotient(a.low, a.low < 0 ? b.low : b.high);
-    int64_t high =
-        a.high == INT64_MAX ? INT64_MAX : floor_quotient(a.high, a.high < 0 ? b.high : b.low);
+    int64_t low = a.low == INT64_MIN ? INT64_MIN : divide(a.low, a.low < 0 ? b.low : b.high);
+    int64_t high = a.high == INT64_MAX ? INT64_MAX : divide(a.high, a.high < 0 ? b.high : b.low);
     return (tsr_dim_range){low, high};
 }
 
@@ -556,7 +568,7 @@ tsr_dim_range tsr_dim_expression_range(const tsr_dim_expression *expression,
         tsr_dim_range product = {factor, factor};
         for (uint32_t k = 0; k < term->degree; k++)
             product = multiply_ranges(product, range_of_atom(term->atoms[k], range_of, user));
-        if (term->factor < 0) product = (tsr_dim_range){negate(product.high), negate(product.low)};
+        if (term->factor < 0) product = negate_range(product);
         sum = add_ranges(sum, product);
     }
     return sum;

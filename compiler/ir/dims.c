@@ -52,7 +52,17 @@ static tsr_dim_expression read_dim(tsr_arena *arena, uint64_t dim) {
     return expression;
 }
 
-/* The dim of an expression; false if it is a negative number or too long. */
+static tsr_dim_range any_size(void *user, const char *symbol) {
+    (void)user, (void)symbol;
+    return (tsr_dim_range){1, INT64_MAX};
+}
+
+/* True if the value is negative for all sizes of the symbols. */
+static bool is_negative(const tsr_dim_expression *expression) {
+    return tsr_dim_expression_range(expression, any_size, NULL).high < 0;
+}
+
+/* The dim of an expression; false if it is negative for all sizes of the symbols, or too long. */
 static bool make_dim(MlirContext context, const tsr_dim_expression *expression, uint64_t *out_dim) {
     char text[TSR_DIM_TEXT_MAX];
     int64_t number;
@@ -60,7 +70,7 @@ static bool make_dim(MlirContext context, const tsr_dim_expression *expression, 
         *out_dim = (uint64_t)number;
         return number >= 0;
     }
-    if (!tsr_dim_expression_print(expression, text)) return false;
+    if (is_negative(expression) || !tsr_dim_expression_print(expression, text)) return false;
     *out_dim = TSR_DIM_OPEN + (uintptr_t)tsr_attr_make_string(context, text).ptr;
     return true;
 }
@@ -76,6 +86,10 @@ bool tsr_dim_canonicalize(const char *text, size_t size_bytes, char out_text[TSR
     bool done = tsr_dim_expression_parse(&arena, text, size_bytes, &expression, &error);
     if (done && tsr_dim_expression_is_number(&expression, &number)) {
         error.text = "the expression is a number; a dim of known size is part of the shape";
+        done = false;
+    }
+    if (done && is_negative(&expression)) {
+        error.text = "the expression is negative for all sizes of its symbols";
         done = false;
     }
     done = done && tsr_dim_expression_print(&expression, out_text);
@@ -185,11 +199,6 @@ bool tsr_dim_map(uint64_t dim, const tsr_dim_affine *map, uint64_t *out_dim) {
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */
-
-static tsr_dim_range any_size(void *user, const char *symbol) {
-    (void)user, (void)symbol;
-    return (tsr_dim_range){1, INT64_MAX};
-}
 
 tsr_dim_range tsr_dim_sizes(uint64_t dim) {
     tsr_arena arena = {0};

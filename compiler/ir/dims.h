@@ -34,15 +34,15 @@ const char *tsr_dim_symbol(uint64_t dim);
 /* ---- attributes ------------------------------------------------------------------------------ */
 
 /* The dim that a string or an integer describes; false for any other attribute, for a text that is
- * no expression, and for a number below 0. */
+ * no expression, for a number below 0, and for an expression that is below 0 for all sizes. */
 bool tsr_dim_read(MlirAttribute attr, uint64_t *out_dim);
 /* A string, or an i64 for a known dim. The dim is not dynamic. */
 MlirAttribute tsr_dim_attr(MlirContext context, uint64_t dim);
 
 /* ---- arithmetic ------------------------------------------------------------------------------ */
 
-/* Dynamic if an operand is. False if the result is negative, needs more than 63 bits, or is too
- * long an expression. */
+/* Dynamic if an operand is. False if the result is negative for all sizes of the symbols, needs
+ * more than 63 bits, or is too long an expression. */
 bool tsr_dim_add(uint64_t a, uint64_t b, uint64_t *out_dim);
 bool tsr_dim_subtract(uint64_t a, uint64_t b, uint64_t *out_dim);
 bool tsr_dim_multiply(uint64_t a, uint64_t b, uint64_t *out_dim);

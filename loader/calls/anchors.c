@@ -36,6 +36,29 @@ static bool all_fit(const tsr_config_entry *entry, const tsr_anchor_input *input
     return true;
 }
 
+/* A flat input says only how many elements it has, so several copies can fit. */
+static TSR_RESULT check_single(tsr_ctx *ctx, const copies *c, size_t entry,
+                               const tsr_anchor_input *inputs, size_t count) {
+    const tsr_config_entry *one = &c->config->entries[entry];
+    for (size_t i = entry + 1; i < c->last; i++) {
+        const tsr_config_entry *other = &c->config->entries[i];
+        if (!all_fit(other, inputs, count)) continue;
+        for (size_t k = 0; k < count; k++) {
+            const tsr_config_port *port = &one->inputs[inputs[k].port];
+            if (!inputs[k].is_flat ||
+                tsr_shape_equal(&port->shape, &other->inputs[inputs[k].port].shape))
+                continue;
+            FAIL(
+                ctx, TSR_DATA,
+                "input '%s' is flat and has %" PRIu64
+                " elements, which fits '%s' and '%s'; give the full name of one of them, or a file "
+                "that has a shape",
+                port->name, inputs[k].shape->dims[0], one->name, other->name);
+        }
+    }
+    return TSR_SUCCESS;
+}
+
 /* ---- why none does --------------------------------------------------------------------------- */
 
 /* The symbol whose size dim `dim` of an input has in every copy; the number of symbols if there is
@@ -130,6 +153,7 @@ tsr_result tsr_anchor_choose(tsr_ctx *ctx, const tsr_config *config, size_t firs
     while (c.last < config->entry_count && tsr_anchor_follows(config, c.last)) c.last++;
     for (size_t i = first; i < c.last; i++) {
         if (!all_fit(&config->entries[i], inputs, input_count)) continue;
+        TRY(ctx, check_single(ctx, &c, i, inputs, input_count));
         *out_entry = i;
         return TSR_SUCCESS;
     }

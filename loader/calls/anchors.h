@@ -16,8 +16,9 @@ typedef struct tsr_anchor_input {
 } tsr_anchor_input;
 
 /* Finds the copy, from entry `first` on, whose inputs have these shapes. TSR_DATA if a dim has two
- * sizes (both, and their inputs), or a size for which there is no copy (the sizes). If only other
- * dims differ, returns a copy with the right sizes, whose ports say what is expected. */
+ * sizes (both, and their inputs), or a size for which there is no copy (the sizes), or if a flat
+ * input fits several copies. If only other dims differ, returns a copy with the right sizes, whose
+ * ports say what is expected. */
 TSR_RESULT tsr_anchor_choose(tsr_ctx *ctx, const tsr_config *config, size_t first,
                              const tsr_anchor_input *inputs, size_t input_count, size_t *out_entry);
 

@@ -42,6 +42,7 @@ Test(dims, canonical_texts) {
         {"min(2*S, 2*S)", "2*S"},
         {"past_length.1 + 1", "past_length.1 + 1"},
         {"9223372036854775807", "9223372036854775807"},
+        {"floor((-9223372036854775807*N - N)/5)", "floor(2*N/5) - 1844674407370955162*N"},
     };
     tsr_arena arena = {0};
     for (size_t i = 0; i < TSR_COUNT(texts); i++) {
@@ -183,6 +184,29 @@ Test(dims, values) {
         tsr_arena_finish(&arena);
     }
     cr_assert_gt(compared, 10000, "%zu", compared);
+}
+
+/* A bound of more than 63 bits is no bound: the value of each expression is outside 64 bits, or the
+ * quotient of such a value, so no range is a single number. */
+Test(dims, large_values) {
+    static const char *const texts[] = {
+        "N*N + S*S - T*T*T", /* 2^63 - 2^66 */
+        "N*N*N - T*T*T*T",   /* 2^93 - 2^88 */
+        "floor((N*N + S*S)/(T*T*T))",
+        "floor((0 - N*N*N)/(T*T*T*T))",
+    };
+    const int64_t values[] = {INT64_C(1) << 31, INT64_C(1) << 31, INT64_C(1) << 22};
+    for (size_t i = 0; i < TSR_COUNT(texts); i++) {
+        tsr_arena arena = {0};
+        tsr_dim_expression e;
+        tsr_dim_error error = {0};
+        ranges exact = {.values = values};
+        cr_assert(tsr_dim_expression_parse(&arena, texts[i], strlen(texts[i]), &e, &error), "%s",
+                  texts[i]);
+        tsr_dim_range range = tsr_dim_expression_range(&e, range_of, &exact);
+        cr_assert_lt(range.low, range.high, "%s: %" PRId64, texts[i], range.low);
+        tsr_arena_finish(&arena);
+    }
 }
 
 /* Equal polynomials have one form. */

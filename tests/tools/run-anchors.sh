@@ -65,6 +65,23 @@ check "two sizes of N, two of S" "$AOT" build open.mlir -o open.tsb "${target[@]
 expect "inspect lists the programs" 0 'predict\[N=7,S=64\]' "$AOT" inspect open.tsb
 holds "all of them" test "$(grep -c 'predict\[' .out)" -ge 4
 
+cat >named.mlir <<'END'
+func.func @"p[N=1,M=4]"(%a: tensor<1x4xf32> {tessera.name = "a"}, %b: tensor<1x4xf32> {tessera.name = "b"}) -> (tensor<1x4xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  %0 = tessera.add %a, %b : tensor<1x4xf32>
+  return %0 : tensor<1x4xf32>
+}
+func.func @"p[N=2]"(%a: tensor<2x4xf32> {tessera.name = "a"}) -> (tensor<2x4xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  return %a : tensor<2x4xf32>
+}
+END
+expect "entries named as copies, with other symbols" 9 "config: entry 'p.N=2.': expected the symbols of 'p.N=1,M=4.', another copy of 'p'" \
+    "$AOT" build named.mlir -o x.tsb "${target[@]}"
+sed 's/N=1,M=4/N=1/' named.mlir >ports.mlir
+expect "with other inputs" 9 "config: entry 'p.N=2.': inputs: expected 2, as 'p.N=1.' has, got 1" "$AOT" build ports.mlir -o x.tsb "${target[@]}"
+sed 's/func.func @other/func.func @"predict[N=4,S=5]"/' open.mlir >taken.mlir
+expect "an entry with a name for copies" 9 "entry '@predict': its copies have names such as '@predict.N=4,S=5.'; rename this function" \
+    "$AOT" build taken.mlir -o x.tsb "${target[@]}" --dim N=1,7 --dim S=5
+
 # ---- the same bits as the program with these sizes ----
 
 for n in 1 7; do
@@ -115,6 +132,25 @@ expect "the copies of one entry need no --entry" 0 '' "$RUN" only.tsb --quiet --
 expect "which are listed as one" 6 "no entry 'predikt'; the bundle has predict$" \
     call only.tsb predikt --input x=x.npy --output y=y.npy
 expect "an unknown entry" 6 "no entry 'predikt'; the bundle has other, predict" call open.tsb predikt --input x=x.npy --output y=y.npy
+
+# ---- flat files ----
+
+cat >flat.mlir <<'END'
+func.func @p(%a: tensor<?x?xf32, #tessera.dims<N, S>> {tessera.name = "a"}) -> (tensor<?x?xf32, #tessera.dims<N, S>> {tessera.name = "y"}) attributes {tessera.entry = "infer", tessera.dims = ["N", "S"]} {
+  %0 = tessera.softmax_safe %a {axis = 1} : tensor<?x?xf32, #tessera.dims<N, S>>
+  return %0 : tensor<?x?xf32, #tessera.dims<N, S>>
+}
+END
+check "sizes with equal products" "$AOT" build flat.mlir -o flat.tsb "${target[@]}" --dim N=1,2,4 --dim S=1,2,4
+"$PYTHON" -c 'import numpy as np; a = np.arange(4, dtype="f4"); a.tofile("4.bin"); a[:1].tofile("1.bin"); np.save("4.npy", a.reshape(2, 2)); np.save("1.npy", a[:1].reshape(1, 1))'
+expect "a flat file that fits several" 8 "input 'a' is flat and has 4 elements, which fits 'p.N=1,S=4.' and 'p.N=2,S=2.'" \
+    call flat.tsb p --input a=4.bin --output y=y.npy
+check "by the full name" call flat.tsb 'p[N=2,S=2]' --input a=4.bin --output y=y.npy
+check "with its shape" call flat.tsb p --input a=4.npy --output y=z.npy
+holds "the same bytes" cmp y.npy z.npy
+check "a flat file that fits one" call flat.tsb p --input a=1.bin --output y=y.npy
+check "with its shape" call flat.tsb p --input a=1.npy --output y=z.npy
+holds "the same bytes" cmp y.npy z.npy
 
 # ---- entries that have one size ----
 

@@ -48,6 +48,7 @@ typedef struct binder {
     const char *unbound;      /* the first symbol without a size in the dim that is bound */
     MlirOperation unbound_in; /* the op where a symbol without a size was reported */
     bool stays;               /* the dim that is bound has a symbol of several sizes */
+    bool all;                 /* a dim that stays open is an error */
     bool done;                /* no error yet */
 } binder;
 
@@ -156,6 +157,17 @@ static void refuse_unbound(binder *b, uint64_t dim) {
                    meant.best ? "'?" : "");
 }
 
+/* A function that the entry called had the symbol; the entry does not list it. */
+static void refuse_unlisted(binder *b, uint64_t dim) {
+    char text[TSR_DIM_TEXT_MAX];
+    if (b->done)
+        tsr_diag_error(mlirOperationGetLocation(b->op), TSR_DIAG_DIM_SYMBOL,
+                       "%s: a dim is %s, but " TSR_DIMS_NAME
+                       " of the entry does not list all of its symbols",
+                       tsr_op_name(b->op), tsr_dim_text(dim, text));
+    b->done = false;
+}
+
 static void bind_dim(binder *b, uint64_t *dim) {
     uint64_t value;
     b->unbound = NULL;
@@ -164,6 +176,8 @@ static void bind_dim(binder *b, uint64_t *dim) {
     bool found = tsr_dim_value(*dim, size_of, b, &value);
     if (b->unbound)
         refuse_unbound(b, *dim);
+    else if (b->stays && b->all)
+        refuse_unlisted(b, *dim);
     else if (!found && !b->stays)
         refuse_value(b, *dim);
     else if (!b->stays)
@@ -378,8 +392,6 @@ static const char *name_anchor(binder *b, MlirOperation func, symbol *const *sym
 
 static bool copy_anchor(binder *b, MlirOperation func, symbol *const *symbols, size_t count) {
     const char *name = name_anchor(b, func, symbols, count);
-    if (!mlirOperationIsNull(tsr_module_find(b->module, name)))
-        return refuse_entry(func, "its copy would be '@%.200s', which exists", name, 0);
     MlirOperation made = mlirOperationClone(func);
     mlirOperationRemoveDiscardableAttributeByName(made, tsr_ref(TSR_DIMS_NAME));
     tsr_op_set(made, "sym_name", tsr_attr_make_string(b->context, name));
@@ -388,13 +400,28 @@ static bool copy_anchor(binder *b, MlirOperation func, symbol *const *symbols, s
     return b->done;
 }
 
+/* The names of copies, NAME[…], are not for other functions: a call of the entry would choose from
+ * them, too. */
+static bool check_names(const binder *b, MlirOperation func) {
+    const char *name = tsr_op_symbol(func);
+    size_t length = strlen(name);
+    TSR_FOR_EACH_OP(other, mlirModuleGetBody(b->module)) {
+        const char *is = tsr_op_symbol(other);
+        if (strncmp(is, name, length) == 0 && is[length] == '[')
+            return refuse_entry(
+                func, "its copies have names such as '@%.200s'; rename this function", is, 0);
+    }
+    return true;
+}
+
 /* Copies the entry for every combination: the last symbol changes first. */
 static bool copy_anchors(binder *b, MlirOperation func) {
     size_t anchors = 0;
     symbol **symbols = TSR_NEW(&b->arena, symbol *, b->count + 1);
     TSR_NEED(symbols);
     size_t count = 0;
-    if (!list_symbols(b, func, symbols, &count) || !count_anchors(func, symbols, count, &anchors))
+    if (!list_symbols(b, func, symbols, &count) || !count_anchors(func, symbols, count, &anchors) ||
+        !check_names(b, func))
         return false;
     for (size_t at = 0; at < anchors; at++) {
         size_t rest = at;
@@ -402,6 +429,7 @@ static bool copy_anchors(binder *b, MlirOperation func) {
             symbols[i]->chosen = rest % symbols[i]->count;
         if (!copy_anchor(b, func, symbols, count)) return false;
     }
+    for (size_t i = 0; i < count; i++) symbols[i]->chosen = symbols[i]->count;
     mlirOperationDestroy(func);
     return true;
 }
@@ -410,8 +438,14 @@ bool tsr_pass_copy_anchors(MlirModule module) {
     MlirOperation top = mlirModuleGetOperation(module);
     binder b = {.module = module, .context = mlirModuleGetContext(module), .done = true};
     bool done = read_sizes(&b, top);
+    b.all = true;
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
-        if (done && tsr_op_has(func, TSR_DIMS_NAME)) done = copy_anchors(&b, func);
+        if (done && tsr_op_has(func, TSR_DIMS_NAME)) {
+            done = copy_anchors(&b, func);
+        } else if (done && tsr_op_has(func, "tessera.entry")) {
+            mlirOperationWalk(func, bind_op, &b, MlirWalkPreOrder);
+            done = b.done;
+        }
     }
     if (done) drop_sizes(top);
     tsr_arena_finish(&b.arena);

@@ -83,3 +83,25 @@ func.func @f(%a: tensor<?xf32, #tessera.dims<"N +">>) {
 func.func @f(%a: tensor<?x3xf32, #tessera.dims<N, S>>) {
   return
 }
+
+// -----
+
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0156] '-N' is no dim: the expression is negative for all sizes of its symbols
+func.func @f(%a: tensor<?xf32, #tessera.dims<"-N">>) {
+  return
+}
+
+// -----
+
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0156] 'min(N, 3) - 4' is no dim: the expression is negative for all sizes of its symbols
+func.func @f(%a: tensor<?xf32, #tessera.dims<"min(N, 3) - 4">>) {
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<?x4xf32, #tessera.dims<N>>) {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0156] tessera.slice: size entry 0 is '-N', which is no expression, or below 0 for all sizes
+  %0 = tessera.slice %a {start = [0, 0], size = ["-N", 4]} : tensor<?x4xf32, #tessera.dims<N>> -> tensor<?x4xf32>
+  return
+}
