@@ -5,6 +5,7 @@
  */
 #include "manifests/anchor.h"
 #include "manifests/config.h"
+#include "runtime/base/array.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -56,7 +57,7 @@ Test(anchor, copies_have_the_same_symbols) {
         {"p[N=1]", "q[S=2]", NULL},
         {"p[N=1]", "p[S]", NULL},
     };
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+    for (size_t i = 0; i < TSR_COUNT(texts); i++) {
         pair p;
         make_pair(&p, texts[i][0], texts[i][1]);
         check(&p, texts[i][2]);
