@@ -98,7 +98,7 @@ bool tsr_shim_opt_attr(MlirAttribute attr, const char **out_mnemonic, MlirAttrib
                        MlirAttribute *out_mesh);
 
 /* Called from the glue, defined in compiler/ir/dims.c: writes the canonical text of the expression;
- * false, with a static text, if it is none. */
+ * false, with a static text, if the text is not an expression. */
 enum { TSR_SHIM_DIM_TEXT_MAX = 128 };
 bool tsr_dim_canonicalize(const char *text, size_t size_bytes, char out_text[TSR_SHIM_DIM_TEXT_MAX],
                           const char **out_error);

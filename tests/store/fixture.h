@@ -40,10 +40,13 @@ static inline void end(bench *b) {
     free(b);
 }
 
-static inline tsr_result reopen(bench *b, tsr_resume_mode mode, uint64_t generation) {
-    tsr_store_options options = model_options("/s");
+static inline void close_store(bench *b) {
     tsr_store_close(&b->ctx, b->store);
     b->store = NULL;
+}
+static inline tsr_result reopen(bench *b, tsr_resume_mode mode, uint64_t generation) {
+    tsr_store_options options = model_options("/s");
+    close_store(b);
     b->log = (model_log){0};
     return tsr_store_open(&b->ctx, &options, mode, generation, &b->store, &b->recovery);
 }

@@ -18,8 +18,7 @@ static bench *with_generations(uint64_t count) {
     bench *b = begin();
     must_open(b);
     must_save(b, 1, count);
-    tsr_store_close(&b->ctx, b->store);
-    b->store = NULL;
+    close_store(b);
     return b;
 }
 
@@ -82,8 +81,7 @@ Test(bad_input, an_unfinished_save_has_no_mark) {
     fault_io_arm(b->disk, &(fault_plan){.kind = FAULT_CRASH_BEFORE, .at = 1, .name = "link"});
     cr_assert_eq(tsr_store_reserve(&b->ctx, b->store, b->m.tensors, MODEL_TENSORS).code, TSR_OK);
     cr_assert(!model_save(&b->ctx, b->store, &b->m, 3));
-    tsr_store_close(&b->ctx, b->store);
-    b->store = NULL;
+    close_store(b);
     fault_io_crash(b->disk, FAULT_KEEP, 1);
     fault_io_arm(b->disk, NULL);
     must_open(b);
@@ -175,8 +173,7 @@ Test(bad_input, a_disk_that_vanishes_loses_nothing) {
             if (!tsr_store_poll(b->store).outcome_unknown &&
                 model_save(&b->ctx, b->store, &b->m, step))
                 acked = step;
-        tsr_store_close(&b->ctx, b->store);
-        b->store = NULL;
+        close_store(b);
         fault_io_crash(b->disk, FAULT_LOSE, n);
         fault_io_arm(b->disk, NULL);
         must_open(b);

@@ -102,8 +102,7 @@ Test(best, is_known_after_resuming_and_survives_epochs_and_pruning) {
         cr_assert_eq(best->value, 4.0);
         cr_assert_str_eq(best->metric, "max:score");
         cr_assert_eq(best->without_gain, run - 1);
-        tsr_store_close(&b->ctx, b->store);
-        b->store = NULL;
+        close_store(b);
         must_open(b);
         cr_assert_eq(tsr_store_reserve(&b->ctx, b->store, b->m.tensors, MODEL_TENSORS).code,
                      TSR_OK);
@@ -116,8 +115,7 @@ Test(best, is_known_after_resuming_and_survives_epochs_and_pruning) {
         }
         cr_assert_eq(tsr_store_wait(b->store).failed_count, 0);
     }
-    tsr_store_close(&b->ctx, b->store);
-    b->store = NULL;
+    close_store(b);
     cr_assert(exists(b, "/s/MANIFEST.4.1"));
     report r = {.good = 0};
     cr_assert_eq(tsr_store_prune(&b->ctx, "/s", 2, false, add_line, &r).code, TSR_OK, "%s",
@@ -152,8 +150,7 @@ Test(best, damage_to_it_is_an_alarm_and_does_not_stop_a_run) {
         must_save_best(b, 1, 3);
         must_open(b); /* also where its epoch has no other manifest left */
         cr_assert_eq(b->recovery.damaged_count, 0);
-        tsr_store_close(&b->ctx, b->store);
-        b->store = NULL;
+        close_store(b);
         flip(b, paths[i], 200);
         report r = check_store(b, TSR_STATE);
         must_say(&r, "generation 1 of epoch 1, the best by max:score, is damaged: ");
@@ -164,8 +161,7 @@ Test(best, damage_to_it_is_an_alarm_and_does_not_stop_a_run) {
         bench *b = begin();
         must_open(b);
         must_save_best(b, 1, 3);
-        tsr_store_close(&b->ctx, b->store);
-        b->store = NULL;
+        close_store(b);
         cr_assert(fault_io_remove(b->disk, paths[i]));
         report r = check_store(b, TSR_STATE);
         must_say(&r, "the best by max:score, is damaged: ");
@@ -190,14 +186,12 @@ Test(best, is_known_before_the_store_is_opened) {
     tsr_best best;
     must_open(b);
     must_save_best(b, 1, 3);
-    tsr_store_close(&b->ctx, b->store);
-    b->store = NULL;
+    close_store(b);
     cr_assert_eq(peek(b, "/s", TSR_RESUME_AUTO, 0), 1);
     cr_assert_eq(peek(b, "/nowhere", TSR_RESUME_AUTO, 0), 0);
     must_open(b);
     must_save_best(b, 4, 5);
-    tsr_store_close(&b->ctx, b->store);
-    b->store = NULL;
+    close_store(b);
     cr_assert_eq(peek(b, "/s", TSR_RESUME_AUTO, 0), 4);
     cr_assert_eq(peek(b, "/s", TSR_RESUME_EXACT, 4), 4);
     cr_assert_eq(tsr_store_peek_best(&b->ctx, "/s", TSR_RESUME_EXACT, 9, &best).code, TSR_STATE);
@@ -220,8 +214,7 @@ Test(best, damage_to_it_is_counted_and_listed_once) {
         bench *b = begin();
         must_open(b);
         must_save_best(b, 1, last); /* 4 is the best */
-        tsr_store_close(&b->ctx, b->store);
-        b->store = NULL;
+        close_store(b);
         flip(b, "/s/gen/1-4/segment.0", 200);
         report r = check_store(b, TSR_STATE), listed = {.good = 0}, json = {.good = 0};
         cr_assert_eq(r.damaged, 1, "%s", r.text);
@@ -244,8 +237,7 @@ Test(best, an_error_of_the_system_is_not_damage_to_it) {
         bench *b = begin();
         must_open(b);
         must_save_best(b, 1, 3);
-        tsr_store_close(&b->ctx, b->store);
-        b->store = NULL;
+        close_store(b);
         fault_io_arm(b->disk,
                      &(fault_plan){.kind = FAULT_ERROR, .error = EMFILE, .name = "open", .at = at});
         tsr_result result = reopen(b, TSR_RESUME_AUTO, 0);
@@ -300,8 +292,7 @@ static bool live_with(fault_kind kind, fault_crash crash, uint64_t at) {
     uint64_t acknowledged = 2, floor = 1;
     must_open(b);
     must_save_best(b, 1, 2);
-    tsr_store_close(&b->ctx, b->store);
-    b->store = NULL;
+    close_store(b);
     fault_io_arm(b->disk, &(fault_plan){.kind = kind, .error = EIO, .at = at});
     if (!reopen(b, TSR_RESUME_AUTO, 0).code &&
         !tsr_store_reserve(&b->ctx, b->store, b->m.tensors, MODEL_TENSORS).code)
@@ -314,8 +305,7 @@ static bool live_with(fault_kind kind, fault_crash crash, uint64_t at) {
             cr_assert(!is_better(step) || floor == step || fault_io_fired(b->disk),
                       "step %" PRIu64 " is not the best", step);
         }
-    tsr_store_close(&b->ctx, b->store);
-    b->store = NULL;
+    close_store(b);
     bool fired = fault_io_fired(b->disk);
     fault_io_arm(b->disk, NULL);
     if (kind == FAULT_CRASH_BEFORE || kind == FAULT_CRASH_AFTER) fault_io_crash(b->disk, crash, at);

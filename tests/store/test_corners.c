@@ -13,11 +13,6 @@
 
 enum { SENT_BYTES = 2048, SECOND = 1000000000 };
 
-static void close_store(bench *b) {
-    tsr_store_close(&b->ctx, b->store);
-    b->store = NULL;
-}
-
 static void put_file(bench *b, const char *path, const char *text) {
     const tsr_io *io = b->ctx.io;
     int fd = io->open(io->self, TSR_IO_CWD, path, O_WRONLY | O_CREAT | O_TRUNC, 0644);

@@ -59,8 +59,7 @@ Test(identity, generation_that_is_gone) {
     must_open(b);
     must_save(b, 1, 2);
     must_open(b);
-    tsr_store_close(&b->ctx, b->store);
-    b->store = NULL;
+    close_store(b);
     cr_assert(fault_io_remove(b->disk, "/s/MANIFEST.2.1"));
     cr_assert(fault_io_remove(b->disk, "/s/SPARE.2"));
     cr_assert(fault_io_remove(b->disk, "/s/gen/1-2/segment.0"));

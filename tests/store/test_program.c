@@ -28,8 +28,7 @@ static void save_of(bench *b, const owner *of) {
     cr_assert_eq(open_of(b, of, NULL).code, TSR_OK, "%s", b->ctx.error.text);
     cr_assert_eq(tsr_store_reserve(&b->ctx, b->store, b->m.tensors, MODEL_TENSORS).code, TSR_OK);
     must_save(b, 1, 1);
-    tsr_store_close(&b->ctx, b->store);
-    b->store = NULL;
+    close_store(b);
 }
 
 Test(store_program, matched_by_program_or_bundle) {

@@ -338,8 +338,7 @@ Test(protocol, a_coordinator_takes_answers_to_itself_alone) {
     must_open(b);
     must_save(b, 1, 1);
     must_open(b);
-    tsr_store_close(&b->ctx, b->store);
-    b->store = NULL;
+    close_store(b);
     tsr_coordinator *c = open_coordinator(b, w, 1);
     cr_assert_eq(c->phase, TSR_PHASE_RECOVERING);
     const tsr_message good = verdict(w, TSR_VERDICT_GOOD);
@@ -376,8 +375,7 @@ Test(protocol, a_coordinator_waits_for_every_verdict) {
     wire *w = calloc(1, sizeof *w);
     must_open(b);
     must_save(b, 1, 1);
-    tsr_store_close(&b->ctx, b->store);
-    b->store = NULL;
+    close_store(b);
     tsr_coordinator *c = open_coordinator(b, w, 2);
     const tsr_message good = verdict(w, TSR_VERDICT_GOOD);
     cr_assert_eq(good.rank, 1);

@@ -9,11 +9,6 @@
 #include <errno.h>
 #include <fcntl.h>
 
-static void close_store(bench *b) {
-    tsr_store_close(&b->ctx, b->store);
-    b->store = NULL;
-}
-
 /* Lets sync `at` fail from now on; the data that it should have written never become durable. */
 static void forget_sync(bench *b, uint64_t at) {
     fault_io_arm(b->disk,

@@ -111,8 +111,7 @@ Test(store, lands_where_it_was_named) {
     bench *b = begin();
     must_open(b);
     must_save(b, 1, 2);
-    tsr_store_close(&b->ctx, b->store);
-    b->store = NULL;
+    close_store(b);
     tsr_store_options options = model_options("/s");
     options.tensors = b->m.tensors;
     options.tensor_count = MODEL_TENSORS;
@@ -136,8 +135,7 @@ Test(store, lands_elsewhere_when_tensors_differ) {
     bench *b = begin();
     must_open(b);
     must_save(b, 1, 1);
-    tsr_store_close(&b->ctx, b->store);
-    b->store = NULL;
+    close_store(b);
     tsr_store_options options = model_options("/s");
     options.tensors = b->m.tensors;
     options.tensor_count = 1;
@@ -306,8 +304,7 @@ Test(store, every_flipped_byte) {
     unsigned alarms = 0, bytes_total = 0;
     must_open(b);
     must_save(b, 1, 3);
-    tsr_store_close(&b->ctx, b->store);
-    b->store = NULL;
+    close_store(b);
     fault_io *whole = b->disk;
     fault_io_each_file(whole, add_victim, &files);
     for (size_t f = 0; f < files.count; f++) {
@@ -324,8 +321,7 @@ Test(store, every_flipped_byte) {
             if (newest || strstr(files.paths[f], "BASE"))
                 cr_assert_eq(b->recovery.damaged_count, 1, "%s byte %zu", files.paths[f], at);
             alarms += b->recovery.damaged_count;
-            tsr_store_close(&b->ctx, b->store);
-            b->store = NULL;
+            close_store(b);
             fault_io_destroy(b->disk);
         }
     }
@@ -389,8 +385,7 @@ Test(store, other_numerics) {
     tsr_store_options options = model_options("/s");
     must_open(b);
     must_save(b, 1, 1);
-    tsr_store_close(&b->ctx, b->store);
-    b->store = NULL;
+    close_store(b);
     options.numerics = "portable-sse";
     must_fail(b, tsr_store_open(&b->ctx, &options, TSR_RESUME_AUTO, 0, &b->store, &b->recovery),
               TSR_MISMATCH, "'portable-fma'; this machine runs 'portable-sse'");

@@ -41,8 +41,7 @@ static void act(void *user) {
 static tsr_result open_keeping(bench *b, uint32_t keep) {
     tsr_store_options options = model_options("/s");
     options.keep = keep;
-    tsr_store_close(&b->ctx, b->store);
-    b->store = NULL;
+    close_store(b);
     b->log = (model_log){0};
     return tsr_store_open(&b->ctx, &options, TSR_RESUME_AUTO, 0, &b->store, &b->recovery);
 }
@@ -52,8 +51,7 @@ static bench *with_four(void) {
     bench *b = begin();
     cr_assert_eq(open_keeping(b, 4).code, TSR_OK);
     must_save(b, 1, 6);
-    tsr_store_close(&b->ctx, b->store);
-    b->store = NULL;
+    close_store(b);
     cr_assert(exists(b, "/s/MANIFEST.3.1") && !exists(b, "/s/MANIFEST.2.1"));
     return b;
 }
@@ -66,8 +64,7 @@ static bench *with_two_epochs(void) {
     must_save(b, 1, 2);
     must_open(b);
     must_save(b, 3, 4);
-    tsr_store_close(&b->ctx, b->store);
-    b->store = NULL;
+    close_store(b);
     cr_assert(exists(b, "/s/BASE.1") && !exists(b, "/s/MANIFEST.2.1"));
     return b;
 }
@@ -230,8 +227,7 @@ Test(takeover, a_run_that_sleeps_while_it_opens) {
         cr_assert_eq(b->log.errors, 0, "at %u: %s", tried + 1, b->log.last_error);
         if (result.code == TSR_LOCKED && strstr(b->ctx.error.text, "took the store over"))
             refused++;
-        tsr_store_close(&b->ctx, b->store);
-        b->store = NULL;
+        close_store(b);
         fault_io_drop_locks(b->disk);
         must_open(b);
         must_load(b, fired ? 9 : 6);

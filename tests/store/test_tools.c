@@ -31,8 +31,7 @@ Test(store, list_tells_damage_by_size_and_by_reading) {
     bench *b = begin();
     must_open(b);
     must_save(b, 1, 2);
-    tsr_store_close(&b->ctx, b->store);
-    b->store = NULL;
+    close_store(b);
     uint64_t before = fault_io_direct_count(b->disk);
     lines l = {0};
     cr_assert_eq(tsr_store_list(&b->ctx, "/s", false, add_to, &l).code, TSR_OK);
@@ -56,8 +55,7 @@ Test(store, list_and_fsck_tell_what_a_stray_manifest_hides) {
     bench *b = begin();
     must_open(b);
     must_save(b, 1, 2);
-    tsr_store_close(&b->ctx, b->store);
-    b->store = NULL;
+    close_store(b);
     const tsr_io *io = b->ctx.io;
     io->close(io->self,
               io->open(io->self, TSR_IO_CWD, "/s/MANIFEST.1.3", O_WRONLY | O_CREAT, 0644));
@@ -95,8 +93,7 @@ Test(store, list_as_json_holds_whole_tokens) {
     bench *b = begin();
     must_open(b);
     must_save(b, 1, 2);
-    tsr_store_close(&b->ctx, b->store);
-    b->store = NULL;
+    close_store(b);
     lines l = {0};
     cr_assert_eq(tsr_store_list_json(&b->ctx, "/s", false, add_to, &l).code, TSR_OK);
     cr_assert_eq(l.count, 3);
@@ -122,8 +119,7 @@ Test(store, prune_keeps_what_was_asked) {
         TSR_OK);
     must_save(b, 1, 5);
     must_fail(b, tsr_store_prune(&b->ctx, "/s", 2, false, add_to, &l), TSR_LOCKED, "uses it");
-    tsr_store_close(&b->ctx, b->store);
-    b->store = NULL;
+    close_store(b);
     must_fail(b, tsr_store_prune(&b->ctx, "/s", 1, false, add_to, &l), TSR_USAGE, "1 generation");
     must_fail(b, tsr_store_prune(&b->ctx, "/none", 2, false, add_to, &l), TSR_IO, "cannot open");
     must_fail(b, tsr_store_prune(&b->ctx, "/s/gen", 2, false, add_to, &l), TSR_STATE,
