@@ -39,7 +39,7 @@ tsr_result tsr_aot_bake(tsr_ctx *ctx, int argc, char **argv) {
         TSR_FLAG("--reference", SWITCH, NONE, &options.reference, NULL,
                  "with --params: store the digest of the file, not its contents", 0, 0),
         TSR_FLAG("--with-state", SWITCH, NONE, &options.with_state, NULL,
-                 "the optimizer state too: training goes on from the position of the state", 0, 0),
+                 "the optimizer state too: training resumes at the position of the state", 0, 0),
         TSR_FLAG("--generation", COUNT, NONE, &generation, "GEN", "default: the newest good one", 1,
                  UINT64_MAX)};
     const tsr_aot_word positional[] = {{"FILE", TSR_FILE_BUNDLE}, {NULL, TSR_FILE_NONE}};
