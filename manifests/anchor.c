@@ -52,3 +52,16 @@ bool tsr_anchor_follows(const tsr_config *config, size_t index) {
     return index > 0 && tsr_anchor_read(name, &anchor) &&
            is_copy_of(config->entries[index - 1].name, name, anchor.name_length);
 }
+
+size_t tsr_anchor_name_length(const char *entry_name) {
+    tsr_anchor anchor;
+    return tsr_anchor_read(entry_name, &anchor) ? anchor.name_length : strlen(entry_name);
+}
+
+void tsr_anchor_list_entries(const tsr_config *config, tsr_buffer *list) {
+    for (size_t i = 0; i < config->entry_count; i++) {
+        const char *name = config->entries[i].name;
+        if (tsr_anchor_follows(config, i)) continue;
+        tsr_buffer_printf(list, "%s%.*s", i ? ", " : "", (int)tsr_anchor_name_length(name), name);
+    }
+}

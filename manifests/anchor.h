@@ -7,6 +7,7 @@
 #ifndef TSR_MANIFESTS_ANCHOR_H
 #define TSR_MANIFESTS_ANCHOR_H
 
+#include "runtime/base/buffer.h"
 #include "tessera/config.h"
 
 enum { TSR_ANCHOR_SYMBOLS_MAX = 32 };
@@ -29,6 +30,10 @@ bool tsr_anchor_read(const char *entry_name, tsr_anchor *out_anchor);
 bool tsr_anchor_same_symbols(const tsr_anchor *a, const tsr_anchor *b);
 /* The first copy of the entry `name`, or config->entry_count if it has none. Its copies follow. */
 size_t tsr_anchor_find(const tsr_config *config, const char *name);
+/* The length of an entry's name without the sizes of its dims: "predict[N=8]" has 7. */
+size_t tsr_anchor_name_length(const char *entry_name);
+/* Appends the names of the entries, "other, predict"; copies of one entry are listed once. */
+void tsr_anchor_list_entries(const tsr_config *config, tsr_buffer *list);
 /* True if entry `index` is a copy of the same entry as the one before it. */
 bool tsr_anchor_follows(const tsr_config *config, size_t index);
 

@@ -64,23 +64,6 @@ static const char *list_inputs(const tsr_config_entry *entry, tsr_arena *arena) 
     return text ? text : "?";
 }
 
-/* The length of an entry's name, without the sizes of a copy. */
-static size_t name_length(const char *name) {
-    tsr_anchor anchor;
-    return tsr_anchor_read(name, &anchor) ? anchor.name_length : strlen(name);
-}
-
-static const char *list_entries(const tsr_config *config, tsr_arena *arena) {
-    const char *text = "";
-    for (size_t i = 0; text && i < config->entry_count; i++) {
-        const char *name = config->entries[i].name;
-        if (tsr_anchor_follows(config, i)) continue;
-        text =
-            tsr_arena_printf(arena, "%s%s%.*s", text, i ? ", " : "", (int)name_length(name), name);
-    }
-    return text ? text : "?";
-}
-
 tsr_result tsr_model_find_entry(tsr_ctx *ctx, const tsr_model *model, const char *name,
                                 tsr_entry_kind kind, size_t *out_entry) {
     const tsr_config *config = &model->config;
@@ -101,20 +84,20 @@ tsr_result tsr_model_find_entry(tsr_ctx *ctx, const tsr_model *model, const char
         *out_entry = found;
         return TSR_SUCCESS;
     }
-    tsr_arena arena = {0};
+    tsr_buffer list = {0};
     tsr_result result = TSR_SUCCESS;
-    const char *list = list_entries(config, &arena);
+    tsr_anchor_list_entries(config, &list);
     char meant[TSR_SUGGESTION_TEXT_MAX];
     tsr_suggestion likely = {.wrong = name};
     for (size_t i = 0; name && i < config->entry_count; i++)
         tsr_suggest(&likely, config->entries[i].name);
     if (name)
-        FAIL_GOTO(ctx, result, TSR_USAGE, "no entry '%s'; the bundle has %s%s", name, list,
-                  tsr_suggestion_text(&likely, meant));
+        FAIL_GOTO(ctx, result, TSR_USAGE, "no entry '%s'; the bundle has %s%s", name,
+                  list.bytes ? list.bytes : "none", tsr_suggestion_text(&likely, meant));
     FAIL_GOTO(ctx, result, TSR_USAGE, "%zu entries of kind '%s'; expected 1, or a name: %s", count,
-              tsr_entry_kind_name(kind), list);
+              tsr_entry_kind_name(kind), list.bytes ? list.bytes : "none");
 done:
-    tsr_arena_finish(&arena);
+    tsr_buffer_finish(&list);
     return result;
 }
 
