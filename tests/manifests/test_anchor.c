@@ -88,3 +88,19 @@ Test(anchor, copies_have_the_same_ports) {
     REFUSED((p.entries[1].batch = 2, p.inputs[1].source = TSR_PORT_DATA),
             "entry 'p[N=2]': inputs 'x': expected the source argument, as in 'p[N=1]', got data");
 }
+
+static void check_list(const char *first, const char *second, const char *expected) {
+    pair p;
+    tsr_buffer list = {0};
+    make_pair(&p, first, second);
+    tsr_anchor_list_entries(&p.config, &list);
+    cr_assert_str_eq(list.bytes, expected);
+    tsr_buffer_finish(&list);
+}
+
+Test(anchor, copies_are_listed_once) {
+    check_list("p[N=1]", "p[N=2]", "p");
+    check_list("o[N=1]", "p[N=2]", "o, p");
+    check_list("p", "q", "p, q");
+    check_list("p[x", "p[y", "p[x, p[y"); /* names with a bracket, but without sizes */
+}
