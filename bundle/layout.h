@@ -133,7 +133,7 @@ size_t tsr_plan_format_head(const tsr_plan_entry *entry,
 /* Returns the bytes of the two members that are not blobs; NULL for a blob. */
 const char *tsr_plan_fixed_bytes(const tsr_plan *plan, const tsr_plan_entry *entry);
 
-/* Writes the bytes of one blob to its place in the open output. */
+/* Writes the bytes of one blob to its offset in the open output. */
 typedef tsr_result (*tsr_plan_copy_fn)(tsr_ctx *ctx, void *user, const tsr_plan_entry *entry,
                                        int fd, const char *path);
 /* Writes the archive to `path`, whole or not at all. */

@@ -56,7 +56,7 @@ static shown_text shown(const char *text) {
     return copy;
 }
 
-static tsr_result keep(reader *r, const char *text, const char **out_text) {
+static tsr_result copy_text(reader *r, const char *text, const char **out_text) {
     *out_text = tsr_arena_strdup(r->arena, text);
     if (!*out_text) FAIL(r->ctx, TSR_MEMORY, "no memory to read '%s'", r->source->path);
     return TSR_SUCCESS;
@@ -134,7 +134,7 @@ static tsr_result parse_descriptor(reader *r, const struct cJSON *object, tsr_de
     if (out->size_bytes < 1 || out->size_bytes > TSR_BUNDLE_BLOB_BYTES_MAX)
         BAD(r, TSR_CORRUPT, "size of a descriptor", "1 to %" PRIu64 ", got %" PRIu64,
             TSR_BUNDLE_BLOB_BYTES_MAX, out->size_bytes);
-    return keep(r, media_type, &out->media_type);
+    return copy_text(r, media_type, &out->media_type);
 }
 
 /* Parses a descriptor of metadata with this media type (NULL: any) and at most size_max bytes. */
@@ -202,7 +202,7 @@ static tsr_result parse_target(reader *r, const struct cJSON *object, const char
     if (!tsr_target_valid(target))
         BAD(r, TSR_CORRUPT, "annotation " TSR_KEY_TARGET, "'<family>:<architecture>', got '%s'",
             shown(target).text);
-    return keep(r, target, out_target);
+    return copy_text(r, target, out_target);
 }
 
 static tsr_result parse_index(reader *r, const struct cJSON *root, tsr_layout *out) {
@@ -282,7 +282,7 @@ static tsr_result parse_layer(reader *r, const struct cJSON *object, bool foreig
     if (title && !tsr_title_valid(title))
         BAD(r, TSR_CORRUPT, "annotation " TSR_KEY_TITLE, "letters, digits and _.+-, got '%s'",
             shown(title).text);
-    if (title) TRY(r->ctx, keep(r, title, &out->title));
+    if (title) TRY(r->ctx, copy_text(r, title, &out->title));
     if (tsr_media_type_compressed(out->media_type)) TRY(r->ctx, parse_plain(r, object, out));
     return TSR_SUCCESS;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The canonical archive as a function of the layout: the place of each member, and writing it.
+ * The canonical archive as a function of the layout: the offset of each member, and writing it.
  */
 #include "bundle/bundle.h"
 #include "bundle/layout.h"
@@ -23,8 +23,8 @@ typedef enum rank {
 
 typedef struct planner {
     tsr_plan *plan;
-    bool *placed; /* one flag for each blob */
-    uint64_t at;  /* current end of the archive */
+    bool *appended; /* one flag for each blob */
+    uint64_t at;    /* current end of the archive */
 } planner;
 
 static bool is_large_raw(const char *media_type, uint64_t size_bytes) {
@@ -38,8 +38,8 @@ static rank rank_of_layer(const tsr_descriptor *layer) {
     return strcmp(layer->media_type, TSR_MEDIA_STATE) == 0 ? RANK_STATE : RANK_LARGE;
 }
 
-static void place(planner *p, uint32_t blob, const tsr_digest *digest, uint64_t size_bytes,
-                  bool align) {
+static void append_entry(planner *p, uint32_t blob, const tsr_digest *digest, uint64_t size_bytes,
+                         bool align) {
     tsr_plan_entry entry = {.blob = blob,
                             .digest = *digest,
                             .head_offset_bytes = p->at,
@@ -52,21 +52,21 @@ static void place(planner *p, uint32_t blob, const tsr_digest *digest, uint64_t 
     p->plan->entries[p->plan->entry_count++] = entry;
 }
 
-static void place_blob(planner *p, const tsr_descriptor *d) {
-    if (p->placed[d->blob]) return;
-    p->placed[d->blob] = true;
-    place(p, d->blob, &d->digest, d->size_bytes, is_large_raw(d->media_type, d->size_bytes));
+static void append_blob(planner *p, const tsr_descriptor *d) {
+    if (p->appended[d->blob]) return;
+    p->appended[d->blob] = true;
+    append_entry(p, d->blob, &d->digest, d->size_bytes, is_large_raw(d->media_type, d->size_bytes));
 }
 
-static void place_rank(planner *p, const tsr_layout *layout, rank wanted) {
-    if (wanted == RANK_INDEX) place_blob(p, &layout->index);
+static void append_rank(planner *p, const tsr_layout *layout, rank wanted) {
+    if (wanted == RANK_INDEX) append_blob(p, &layout->index);
     for (size_t m = 0; m < layout->manifest_count; m++) {
         const tsr_manifest *manifest = &layout->manifests[m];
         if (!manifest->layer_count) continue; /* left out of a slice */
-        if (wanted == RANK_MANIFEST) place_blob(p, &manifest->self);
-        if (wanted == RANK_CONFIG) place_blob(p, &manifest->config);
+        if (wanted == RANK_MANIFEST) append_blob(p, &manifest->self);
+        if (wanted == RANK_CONFIG) append_blob(p, &manifest->config);
         for (size_t i = 0; i < manifest->layer_count; i++)
-            if (rank_of_layer(&manifest->layers[i]) == wanted) place_blob(p, &manifest->layers[i]);
+            if (rank_of_layer(&manifest->layers[i]) == wanted) append_blob(p, &manifest->layers[i]);
     }
 }
 
@@ -74,15 +74,15 @@ tsr_result tsr_plan_init(tsr_ctx *ctx, const tsr_layout *layout, size_t blob_cou
                          tsr_arena *arena, tsr_plan *out_plan) {
     static const tsr_digest none;
     tsr_plan plan = {.entries = TSR_NEW(arena, tsr_plan_entry, blob_count + 2)};
-    planner p = {.plan = &plan, .placed = TSR_NEW(arena, bool, blob_count)};
+    planner p = {.plan = &plan, .appended = TSR_NEW(arena, bool, blob_count)};
     tsr_layout_format_root(&plan.root, &layout->index);
-    if (!plan.entries || !p.placed || plan.root.failed) {
+    if (!plan.entries || !p.appended || plan.root.failed) {
         tsr_buffer_finish(&plan.root);
         FAIL(ctx, TSR_MEMORY, "no memory to lay out a bundle of %zu blobs", blob_count);
     }
-    place(&p, TSR_PLAN_MARKER, &none, sizeof TSR_OCI_LAYOUT - 1, false);
-    place(&p, TSR_PLAN_ROOT, &none, plan.root.size_bytes, false);
-    for (rank wanted = RANK_INDEX; wanted < RANK_COUNT; wanted++) place_rank(&p, layout, wanted);
+    append_entry(&p, TSR_PLAN_MARKER, &none, sizeof TSR_OCI_LAYOUT - 1, false);
+    append_entry(&p, TSR_PLAN_ROOT, &none, plan.root.size_bytes, false);
+    for (rank wanted = RANK_INDEX; wanted < RANK_COUNT; wanted++) append_rank(&p, layout, wanted);
     plan.file_size_bytes = p.at + 2 * TSR_TAR_BLOCK_BYTES;
     *out_plan = plan;
     return TSR_SUCCESS;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The blobs that a writer stores: hashed while they are written to their expected places.
+ * The blobs that a writer stores: hashed while they are written to their expected offsets.
  */
 #ifndef TSR_BUNDLE_STORED_H
 #define TSR_BUNDLE_STORED_H
@@ -18,12 +18,12 @@ typedef struct tsr_stored {
     bool written;
 } tsr_stored;
 
-/* Hashes every blob that has bytes or a source (digest and chunks), and writes it to its place in
+/* Hashes every blob that has bytes or a source (digest and chunks), and writes it to its offset in
  * the file, which is still empty. Fails with TSR_IO, TSR_MEMORY, or the error of the source. */
 TSR_RESULT tsr_stored_write(tsr_ctx *ctx, tsr_stored *blobs, size_t count,
                             const tsr_io_atomic *file, tsr_arena *arena);
 
-/* Copies a written blob to a lower place in the same file. */
+/* Copies a written blob to a lower offset in the same file. */
 TSR_RESULT tsr_stored_move(tsr_ctx *ctx, tsr_stored *blob, const tsr_io_atomic *file,
                            uint64_t file_offset_bytes);
 

@@ -2,7 +2,7 @@
  *
  * Outline: check the spec; list the blobs (compressing where the media type says so); plan the
  * archive, whose offsets depend only on sizes; hash the blobs while they are written to their
- * places; make chunk tables, manifests and index from the digests, and write the rest.
+ * offsets; make chunk tables, manifests and index from the digests, and write the rest.
  *
  *     check -> list -> plan -> hash and write -> name -> plan again -> write heads and metadata
  *
@@ -359,7 +359,7 @@ static tsr_result list(builder *b) {
     return plan_json(b, &json, TSR_MEDIA_INDEX, &b->layout.index);
 }
 
-static tsr_result plan_places(builder *b) {
+static tsr_result plan_layout(builder *b) {
     tsr_plan plan = {0};
     TRY(b->ctx, tsr_plan_init(b->ctx, &b->layout, b->blob_count, &b->arena, &plan));
     for (size_t i = 0; i < plan.entry_count; i++)
@@ -374,8 +374,8 @@ typedef struct output {
     const tsr_io_atomic *file;
 } output;
 
-/* A written blob stays in its place, or moves down if an earlier duplicate was removed. */
-static tsr_result place_blob(tsr_ctx *ctx, void *user, const tsr_plan_entry *entry, int fd,
+/* A written blob keeps its offset, or moves down if an earlier duplicate was removed. */
+static tsr_result write_blob(tsr_ctx *ctx, void *user, const tsr_plan_entry *entry, int fd,
                              const char *path) {
     const output *out = user;
     tsr_stored *blob = &out->builder->blobs[entry->blob];
@@ -387,12 +387,12 @@ static tsr_result place_blob(tsr_ctx *ctx, void *user, const tsr_plan_entry *ent
 static tsr_result write_archive(tsr_ctx *ctx, builder *b, const tsr_io_atomic *file) {
     tsr_plan plan = {0};
     output out = {b, file};
-    TRY(ctx, plan_places(b));
+    TRY(ctx, plan_layout(b));
     TRY(ctx, tsr_stored_write(ctx, b->blobs, b->blob_count, file, &b->arena));
     TRY(ctx, fill(b));
     TRY(ctx, merge_equal(b));
     TRY(ctx, tsr_plan_init(ctx, &b->layout, b->blob_count, &b->arena, &plan));
-    tsr_result result = tsr_plan_write_file(ctx, &plan, file, place_blob, &out);
+    tsr_result result = tsr_plan_write_file(ctx, &plan, file, write_blob, &out);
     tsr_plan_finish(&plan);
     return result;
 }

@@ -27,9 +27,16 @@ static const char *const init_names[] = {[TSR_INIT_DATA] = "data",
 static const char *const source_names[] = {[TSR_PORT_ARGUMENT] = "argument",
                                            [TSR_PORT_DATA] = "data",
                                            [TSR_PORT_STEP] = "step",
-                                           [TSR_PORT_SEED] = "seed"};
+                                           [TSR_PORT_SEED] = "seed",
+                                           [TSR_PORT_HYPERPARAMETER] = "hyperparameter"};
 static const char *const kind_names[] = {
     [TSR_ENTRY_INFER] = "infer", [TSR_ENTRY_TRAIN] = "train", [TSR_ENTRY_EVAL] = "eval"};
+
+static const char *const effect_names[] = {"random", "io",       "memory",
+                                           "state",  "movement", "collective"};
+static_assert(TSR_COUNT(effect_names) == TSR_EFFECT_COUNT &&
+                  TSR_EFFECT_COLLECTIVE == 1 << (TSR_EFFECT_COUNT - 1),
+              "a name for each effect, in the order of their numbers");
 
 /* Defines both directions of a name table; a row without a text is not a value. */
 #define NAME_TABLE(function, type, table)                                                          \
@@ -51,9 +58,37 @@ NAME_TABLE(tsr_init_kind, tsr_init_kind, init_names)
 NAME_TABLE(tsr_port_source, tsr_port_source, source_names)
 
 bool tsr_port_is_filled(tsr_port_source source) {
-    return source == TSR_PORT_STEP || source == TSR_PORT_SEED;
+    return source == TSR_PORT_STEP || source == TSR_PORT_SEED || source == TSR_PORT_HYPERPARAMETER;
 }
+
+bool tsr_port_is_hyperparameter(const tsr_config_port *port, const char *name) {
+    return port->source == TSR_PORT_HYPERPARAMETER && strcmp(port->hyperparameter->name, name) == 0;
+}
+
 NAME_TABLE(tsr_entry_kind, tsr_entry_kind, kind_names)
+
+const char *tsr_effect_name(size_t index) {
+    TSR_ASSERT(index < TSR_EFFECT_COUNT);
+    return effect_names[index];
+}
+
+bool tsr_effect_parse(const char *name, tsr_effect *out_effect) {
+    for (size_t i = 0; i < TSR_EFFECT_COUNT; i++) {
+        if (strcmp(effect_names[i], name) != 0) continue;
+        *out_effect = (tsr_effect)(1 << i);
+        return true;
+    }
+    return false;
+}
+
+const char *tsr_effects_format(uint32_t effects, char out_text[static TSR_EFFECTS_TEXT_MAX]) {
+    int at = snprintf(out_text, TSR_EFFECTS_TEXT_MAX, "%s", effects ? "" : "none");
+    for (size_t i = 0; i < TSR_EFFECT_COUNT; i++)
+        if (effects >> i & 1)
+            at += snprintf(out_text + at, TSR_EFFECTS_TEXT_MAX - (size_t)at, "%s%s", at ? ", " : "",
+                           effect_names[i]);
+    return out_text;
+}
 
 bool tsr_text_valid(const char *text, size_t size_max) {
     if (!text) return false;
@@ -140,35 +175,9 @@ static TSR_RESULT check_type(const checker *p, tsr_dtype dtype, const tsr_shape 
 
 /* Returns true if every element can be `value`. */
 static bool holds(tsr_dtype dtype, double value) {
-    double low = 0, high = 0;
-    switch (dtype) {
-    case TSR_DTYPE_F64:
-    case TSR_DTYPE_F32:
-    case TSR_DTYPE_BF16:
-    case TSR_DTYPE_F16:
-        return tsr_dtype_rounds_finite(dtype, value);
-    case TSR_DTYPE_I64: /* above this, a double skips integers */
-        high = (double)json_integer_max;
-        low = -high;
-        break;
-    case TSR_DTYPE_I32:
-        low = INT32_MIN;
-        high = INT32_MAX;
-        break;
-    case TSR_DTYPE_I1:
-        high = 1;
-        break;
-    case TSR_DTYPE_UI8:
-        high = UINT8_MAX;
-        break;
-    case TSR_DTYPE_I8:
-        low = INT8_MIN;
-        high = INT8_MAX;
-        break;
-    case TSR_DTYPE_NONE:
-        break;
-    }
-    return value >= low && value <= high && value == (double)(int64_t)value;
+    if (tsr_dtype_is_float(dtype)) return tsr_dtype_rounds_finite(dtype, value);
+    /* above this, a double skips integers */
+    return tsr_dtype_holds(dtype, value) && fabs(value) <= (double)json_integer_max;
 }
 
 static TSR_RESULT check_init(const checker *p, const tsr_config_tensor *tensor) {
@@ -257,6 +266,29 @@ done:
     return result;
 }
 
+/* What holds for step and seed does not hold here: the value is a number of the config. */
+static TSR_RESULT check_number(const checker *p, const tsr_config_entry *entry,
+                               const tsr_config_port *port) {
+    char text[TSR_TYPE_TEXT_MAX];
+    EXPECT(p, entry->kind == TSR_ENTRY_TRAIN,
+           "source: expected no hyperparameter in an entry of kind %s",
+           tsr_entry_kind_name(entry->kind));
+    EXPECT(p,
+           (port->dtype == TSR_DTYPE_F32 || port->dtype == TSR_DTYPE_F64) && port->shape.rank == 0,
+           "expected f32 or f64 for a hyperparameter, got %s",
+           tsr_type_format(port->dtype, &port->shape, text));
+    const tsr_config_hyperparameter *of = port->hyperparameter;
+    EXPECT(p, of && tsr_name_valid(of->name), "hyperparameter: expected a name, got another text");
+    EXPECT(p,
+           tsr_dtype_rounds_finite(port->dtype, of->least) &&
+               tsr_dtype_rounds_finite(port->dtype, of->most),
+           "least, most: expected numbers that %s can hold, got %.17g and %.17g",
+           tsr_dtype_name(port->dtype), of->least, of->most);
+    EXPECT(p, of->value >= of->least && of->value <= of->most,
+           "value: expected one in %.17g ... %.17g, got %.17g", of->least, of->most, of->value);
+    return TSR_SUCCESS;
+}
+
 static TSR_RESULT check_port(const checker *p, const tsr_config_entry *entry, bool input,
                              size_t index) {
     const tsr_config_port *ports = input ? entry->inputs : entry->outputs, *port = &ports[index];
@@ -272,22 +304,58 @@ static TSR_RESULT check_port(const checker *p, const tsr_config_entry *entry, bo
     snprintf(what, sizeof what, "entry '%s': %s", entry->name, side);
     const checker here = {p->ctx, p->code, what, port->name};
     TRY(p->ctx, check_type(&here, port->dtype, &port->shape, 0));
-    tsr_port_source last = input ? TSR_PORT_SEED : TSR_PORT_ARGUMENT;
+    tsr_port_source last = input ? TSR_PORT_HYPERPARAMETER : TSR_PORT_ARGUMENT;
     EXPECT(&here, port->source >= TSR_PORT_ARGUMENT && port->source <= last,
            "source: expected 1 ... %u, got %u", (unsigned)last, (unsigned)port->source);
     EXPECT(&here, !port->watched || (!input && entry->kind == TSR_ENTRY_TRAIN),
            "watched: expected an output of training, got one of %s",
            input ? "the inputs" : "another entry");
+    uint64_t largest = 0;
+    EXPECT(&here,
+           !port->dim_times ||
+               (entry->open.name && port->shape.rank && port->source == TSR_PORT_ARGUMENT &&
+                !__builtin_mul_overflow(port->dim_times, entry->open.high, &largest) &&
+                port->shape.dims[0] == largest),
+           "expected a first dimension of %" PRIu64 " times %" PRIu64 ", got %s", port->dim_times,
+           entry->open.high, tsr_type_format(port->dtype, &port->shape, text));
+    if (port->source == TSR_PORT_HYPERPARAMETER) return check_number(&here, entry, port);
     if (tsr_port_is_filled(port->source)) {
         EXPECT(&here, port->dtype == TSR_DTYPE_I64 && port->shape.rank == 0,
                "expected i64 for the %s, got %s", tsr_port_source_name(port->source),
                tsr_type_format(port->dtype, &port->shape, text));
         return TSR_SUCCESS;
     }
+    EXPECT(&here, !entry->open.name || !entry->rows_independent || port->dim_times == 1,
+           "expected the open dim as the rows, which are independent, got %" PRIu64
+           " times the dim",
+           port->dim_times);
     if (port->source == TSR_PORT_DATA || entry->rows_independent)
         EXPECT(&here, entry->batch && port->shape.rank && port->shape.dims[0] == entry->batch,
                "expected a first dimension of %" PRIu64 " (the batch), got %s", entry->batch,
                tsr_type_format(port->dtype, &port->shape, text));
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT check_open(const checker *p, const tsr_config_entry *entry) {
+    bool found = false;
+    if (!entry->open.name) return TSR_SUCCESS;
+    EXPECT(p, tsr_name_valid(entry->open.name),
+           "open: expected a name (1 ... %d bytes of printable UTF-8), got another", TSR_NAME_MAX);
+    EXPECT(p, entry->kind == TSR_ENTRY_INFER, "open: expected an entry of kind infer, got %s",
+           tsr_entry_kind_name(entry->kind));
+    EXPECT(p,
+           entry->open.low >= 1 && entry->open.low <= entry->open.high &&
+               entry->open.high <= json_integer_max,
+           "open: expected sizes in 1 ... 2^53, got %" PRIu64 " ... %" PRIu64, entry->open.low,
+           entry->open.high);
+    EXPECT(p,
+           !entry->rows_independent || (entry->open.low == 1 && entry->open.high == entry->batch),
+           "open: expected 1 ... %" PRIu64 ", the batch of independent rows, got %" PRIu64
+           " ... %" PRIu64,
+           entry->batch, entry->open.low, entry->open.high);
+    for (size_t i = 0; i < entry->input_count; i++) found |= entry->inputs[i].dim_times > 0;
+    EXPECT(p, found, "open: expected an input that gives the size of '%s', got none",
+           entry->open.name);
     return TSR_SUCCESS;
 }
 
@@ -306,6 +374,9 @@ static TSR_RESULT check_entry(const checker *p, const tsr_config *config, size_t
            TSR_CONFIG_PORTS_MAX, entry->input_count);
     EXPECT(p, entry->output_count <= TSR_CONFIG_PORTS_MAX, "outputs: expected at most %d, got %zu",
            TSR_CONFIG_PORTS_MAX, entry->output_count);
+    TRY(p->ctx, check_open(p, entry));
+    EXPECT(p, !(entry->states_effects ? entry->effects >> TSR_EFFECT_COUNT : entry->effects),
+           "effects: expected a set of %d effects, got %" PRIu32, TSR_EFFECT_COUNT, entry->effects);
     for (size_t i = 0; i < entry->input_count; i++) TRY(p->ctx, check_port(p, entry, true, i));
     for (size_t i = 0; i < entry->output_count; i++) TRY(p->ctx, check_port(p, entry, false, i));
     return TSR_SUCCESS;
@@ -343,6 +414,13 @@ static TSR_RESULT check_copy(const checker *p, const tsr_config *config, size_t 
     TSR_ASSERT(read);
     EXPECT(p, tsr_anchor_same_symbols(&anchor, &other),
            "expected the symbols of '%s', another copy of '%.*s'", before->name,
+           (int)anchor.name_length, entry->name);
+    EXPECT(p,
+           !entry->open.name == !before->open.name &&
+               (!entry->open.name ||
+                (strcmp(entry->open.name, before->open.name) == 0 &&
+                 entry->open.low == before->open.low && entry->open.high == before->open.high)),
+           "open: expected the dim of '%s', another copy of '%.*s'", before->name,
            (int)anchor.name_length, entry->name);
     EXPECT(p, entry->kind == before->kind, "kind: expected %s, as '%s' has, got %s",
            tsr_entry_kind_name(before->kind), before->name, tsr_entry_kind_name(entry->kind));
@@ -417,6 +495,26 @@ static TSR_RESULT check_identity(tsr_ctx *ctx, const tsr_config *config, tsr_cod
     return TSR_SUCCESS;
 }
 
+/* The value of an input is the one that is listed, if its name is. */
+static TSR_RESULT check_listed(const checker *p, const tsr_identity *identity,
+                               const tsr_config_port *port) {
+    const tsr_config_hyperparameter *of = port->hyperparameter;
+    const tsr_hyperparameter *listed = of ? tsr_identity_find(identity, of->name) : NULL;
+    EXPECT(p, !listed || strtod(listed->value, NULL) == of->value,
+           "inputs '%s': expected the value %s of hyperparameter '%s', got %.17g", port->name,
+           listed->value, listed->name, of->value);
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT check_inputs(tsr_ctx *ctx, const tsr_config *config, tsr_code code) {
+    for (size_t i = 0; i < config->entry_count; i++) {
+        const checker p = {ctx, code, "entry", config->entries[i].name};
+        for (size_t k = 0; k < config->entries[i].input_count; k++)
+            TRY(ctx, check_listed(&p, &config->identity, &config->entries[i].inputs[k]));
+    }
+    return TSR_SUCCESS;
+}
+
 tsr_result tsr_config_verify(tsr_ctx *ctx, const tsr_config *config, tsr_code code) {
     TRY(ctx, check_head(ctx, config, code));
     for (size_t i = 0; i < config->tensor_count; i++)
@@ -440,5 +538,6 @@ tsr_result tsr_config_verify(tsr_ctx *ctx, const tsr_config *config, tsr_code co
         TRY(ctx, check_entry(&p, config, i));
         TRY(ctx, check_copy(&p, config, i));
     }
-    return check_identity(ctx, config, code);
+    TRY(ctx, check_identity(ctx, config, code));
+    return check_inputs(ctx, config, code);
 }

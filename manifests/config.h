@@ -8,6 +8,7 @@
 #define TSR_MANIFESTS_CONFIG_H
 
 #include "runtime/base/arena.h"
+#include "runtime/base/buffer.h"
 #include "runtime/base/identity.h"
 #include "runtime/base/tensor.h"
 #include "tessera/config.h"
@@ -57,6 +58,16 @@ bool tsr_tensor_role_parse(const char *name, tsr_tensor_role *out_role);
 bool tsr_init_kind_parse(const char *name, tsr_init_kind *out_kind);
 bool tsr_port_source_parse(const char *name, tsr_port_source *out_source);
 bool tsr_entry_kind_parse(const char *name, tsr_entry_kind *out_kind);
+bool tsr_effect_parse(const char *name, tsr_effect *out_effect);
+
+enum { TSR_EFFECT_COUNT = 6, TSR_EFFECTS_TEXT_MAX = 64 };
+/* Effect `index`, in the order of their numbers, as written in programs: "random". */
+const char *tsr_effect_name(size_t index);
+/* "random, state", or "none". Returns `out_text`. */
+const char *tsr_effects_format(uint32_t effects, char out_text[static TSR_EFFECTS_TEXT_MAX]);
+
+/* Appends ",\"open\":{…}", the member of an entry's open dim; nothing if it has none. */
+void tsr_config_write_open(tsr_buffer *out, const tsr_config_entry *entry);
 
 /* Stable 32-bit hash of a name: the first four bytes of its SHA-256, little-endian. */
 uint32_t tsr_name_stream(const char *name);

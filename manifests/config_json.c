@@ -8,6 +8,7 @@
 #include "manifests/hexfloat.h"
 #include "manifests/json_read.h"
 #include "manifests/json_write.h"
+#include "runtime/base/array.h"
 #include "runtime/base/io/identity_json.h"
 
 #include <cjson/cJSON.h>
@@ -15,10 +16,16 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Optional features, in the order in which they are listed: entries name the outputs that may be
- * infinite; parameters name what their optimizer was told. */
+/* Optional features, in the order in which they are listed: entries list the effects that they may
+ * have; entries name the outputs that may be infinite; parameters name what their optimizer was
+ * told. */
+#define FEATURE_EFFECTS "effects"
 #define FEATURE_INFINITE "infinite-outputs"
 #define FEATURE_GROUPS "parameter-groups"
+/* Required features: inputs are hyper-parameters, which the runtime fills; an entry has an open
+ * dim. */
+#define FEATURE_HYPERPARAMETERS "hyperparameter-inputs"
+#define FEATURE_OPEN "open-dims"
 
 /* ---- writing ---- */
 
@@ -92,13 +99,65 @@ static bool has_infinite(const tsr_config *config) {
     return false;
 }
 
+static bool has_hyperparameters(const tsr_config *config) {
+    for (size_t i = 0; i < config->entry_count; i++)
+        for (size_t k = 0; k < config->entries[i].input_count; k++)
+            if (config->entries[i].inputs[k].source == TSR_PORT_HYPERPARAMETER) return true;
+    return false;
+}
+
+static bool has_open(const tsr_config *config) {
+    for (size_t i = 0; i < config->entry_count; i++)
+        if (config->entries[i].open.name) return true;
+    return false;
+}
+
+static void write_times(tsr_buffer *out, const char *key, const tsr_config_port *ports,
+                        size_t count) {
+    tsr_buffer_printf(out, ",\"%s\":[", key);
+    for (size_t i = 0; i < count; i++)
+        tsr_buffer_printf(out, "%s%" PRIu64, i ? "," : "", ports[i].dim_times);
+    tsr_buffer_text(out, "]");
+}
+
+void tsr_config_write_open(tsr_buffer *out, const tsr_config_entry *entry) {
+    if (!entry->open.name) return;
+    tsr_buffer_text(out, ",\"open\":{\"dim\":");
+    tsr_buffer_json_string(out, entry->open.name);
+    tsr_buffer_printf(out, ",\"low\":%" PRIu64 ",\"high\":%" PRIu64, entry->open.low,
+                      entry->open.high);
+    write_times(out, "inputs", entry->inputs, entry->input_count);
+    write_times(out, "outputs", entry->outputs, entry->output_count);
+    tsr_buffer_text(out, "}");
+}
+
+static bool has_effects(const tsr_config *config) {
+    for (size_t i = 0; i < config->entry_count; i++)
+        if (config->entries[i].states_effects) return true;
+    return false;
+}
+
+static void write_effects(tsr_buffer *out, const tsr_config_entry *entry) {
+    const char *before = "";
+    if (!entry->states_effects) return;
+    tsr_buffer_text(out, ",\"effects\":[");
+    for (size_t i = 0; i < TSR_EFFECT_COUNT; i++) {
+        if (!(entry->effects >> i & 1)) continue;
+        tsr_buffer_printf(out, "%s\"%s\"", before, tsr_effect_name(i));
+        before = ",";
+    }
+    tsr_buffer_text(out, "]");
+}
+
 static void write_entry(tsr_buffer *out, const tsr_config_entry *entry) {
     tsr_buffer_text(out, "{");
     tsr_json_write_entry_head(out, entry);
     tsr_buffer_printf(out, ",\"rowsIndependent\":%s", entry->rows_independent ? "true" : "false");
-    tsr_json_write_ports(out, "inputs", entry->inputs, entry->input_count, true);
-    tsr_json_write_ports(out, "outputs", entry->outputs, entry->output_count, false);
+    tsr_json_write_ports(out, "inputs", entry->inputs, entry->input_count, TSR_JSON_CONFIG_INPUTS);
+    tsr_json_write_ports(out, "outputs", entry->outputs, entry->output_count, TSR_JSON_OUTPUTS);
     write_infinite(out, entry);
+    tsr_config_write_open(out, entry);
+    write_effects(out, entry);
     tsr_buffer_text(out, "}");
 }
 
@@ -112,13 +171,28 @@ static void write_program(tsr_buffer *out, const tsr_config *config) {
     tsr_buffer_printf(out, ",\"operations\":\"%s\"", hex);
 }
 
+static void write_features(tsr_buffer *out, const char *key, const char *const *names,
+                           size_t count) {
+    const char *before = "";
+    tsr_buffer_printf(out, ",\"%s\":[", key);
+    for (size_t i = 0; i < count; i++) {
+        if (names[i]) tsr_buffer_printf(out, "%s\"%s\"", before, names[i]);
+        if (names[i]) before = ",";
+    }
+    tsr_buffer_text(out, "]");
+}
+
 static void write_config(tsr_buffer *out, const tsr_config *config) {
-    bool infinite = has_infinite(config), groups = has_groups(config);
-    tsr_buffer_printf(
-        out, "{\"formatVersion\":\"%u.%d\",\"required\":[],\"optional\":[%s%s%s],\"name\":",
-        config->version_major, tsr_identity_is_known(&config->identity) ? 1 : 0,
-        infinite ? "\"" FEATURE_INFINITE "\"" : "", infinite && groups ? "," : "",
-        groups ? "\"" FEATURE_GROUPS "\"" : "");
+    const char *const required[] = {has_hyperparameters(config) ? FEATURE_HYPERPARAMETERS : NULL,
+                                    has_open(config) ? FEATURE_OPEN : NULL};
+    const char *const optional[] = {has_effects(config) ? FEATURE_EFFECTS : NULL,
+                                    has_infinite(config) ? FEATURE_INFINITE : NULL,
+                                    has_groups(config) ? FEATURE_GROUPS : NULL};
+    tsr_buffer_printf(out, "{\"formatVersion\":\"%u.%d\"", config->version_major,
+                      tsr_identity_is_known(&config->identity) ? 1 : 0);
+    write_features(out, "required", required, TSR_COUNT(required));
+    write_features(out, "optional", optional, TSR_COUNT(optional));
+    tsr_buffer_text(out, ",\"name\":");
     tsr_buffer_json_string(out, config->name);
     tsr_buffer_text(out, ",\"producer\":");
     tsr_buffer_json_string(out, config->producer);
@@ -174,15 +248,6 @@ done:
 
 /* ---- reading ---- */
 
-static TSR_RESULT read_double(tsr_json_reader *r, const cJSON *object, const char *key,
-                              double *out) {
-    const char *text;
-    TRY(r->ctx, tsr_json_get_string(r->ctx, object, key, &r->options, &text));
-    if (!tsr_hexfloat_parse(text, out))
-        TSR_JSON_READ_FAIL(r, key, "a number as in \"0x1.8p+1\"", text);
-    return TSR_SUCCESS;
-}
-
 static TSR_RESULT read_init(tsr_json_reader *r, const cJSON *object, tsr_config_tensor *tensor) {
     const cJSON *init;
     const char *text;
@@ -192,9 +257,9 @@ static TSR_RESULT read_init(tsr_json_reader *r, const cJSON *object, tsr_config_
     if (!tsr_init_kind_parse(text, &tensor->init))
         TSR_JSON_READ_FAIL(r, "init", "data, constant, uniform or normal", text);
     if (tensor->init == TSR_INIT_DATA) return TSR_SUCCESS;
-    TRY(r->ctx, read_double(r, init, "a", &tensor->init_a));
+    TRY(r->ctx, tsr_json_read_double(r, init, "a", &tensor->init_a));
     if (tensor->init == TSR_INIT_CONSTANT) return TSR_SUCCESS;
-    TRY(r->ctx, read_double(r, init, "b", &tensor->init_b));
+    TRY(r->ctx, tsr_json_read_double(r, init, "b", &tensor->init_b));
     TRY(r->ctx, tsr_json_get_u64(r->ctx, init, "stream", &r->options, &stream));
     if (stream > UINT32_MAX)
         FAIL(r->ctx, TSR_CORRUPT, "%s: stream: expected at most %u, got %" PRIu64, r->subject,
@@ -212,7 +277,7 @@ static TSR_RESULT read_group(tsr_json_reader *r, const cJSON *object, tsr_config
     tensor->frozen = frozen && cJSON_IsTrue(frozen);
     tensor->no_decay = decay && cJSON_IsFalse(decay);
     if (!tsr_json_find(group, "lrFactor")) return TSR_SUCCESS;
-    return read_double(r, group, "lrFactor", &tensor->lr_factor);
+    return tsr_json_read_double(r, group, "lrFactor", &tensor->lr_factor);
 }
 
 static TSR_RESULT read_tensor(tsr_json_reader *r, const cJSON *object, tsr_config_tensor *tensor) {
@@ -249,6 +314,54 @@ static TSR_RESULT read_infinite(tsr_json_reader *r, const cJSON *object, tsr_con
     return TSR_SUCCESS;
 }
 
+static TSR_RESULT read_times(tsr_json_reader *r, const cJSON *open, const char *key,
+                             tsr_config_port *ports, size_t count) {
+    const cJSON *array, *item;
+    size_t times, i = 0;
+    TRY(r->ctx, tsr_json_get_array(r->ctx, open, key, &r->options, &array, &times));
+    if (times != count)
+        FAIL(r->ctx, TSR_CORRUPT, "%s: open: expected %zu numbers for the %s, got %zu", r->subject,
+             count, key, times);
+    cJSON_ArrayForEach(item, array) {
+        double value = cJSON_IsNumber(item) ? item->valuedouble : -1;
+        if (!(value >= 0 && value <= 0x1p53) || value != (double)(uint64_t)value)
+            FAIL(r->ctx, TSR_CORRUPT, "%s: open: expected integers of 0 ... 2^53 for the %s",
+                 r->subject, key);
+        ports[i++].dim_times = (uint64_t)value;
+    }
+    return TSR_SUCCESS;
+}
+
+/* The member is valid only if the feature is listed, as `infinite` is. */
+static TSR_RESULT read_open(tsr_json_reader *r, const cJSON *object, tsr_config_entry *entry) {
+    const cJSON *open;
+    if (!r->has_open || !tsr_json_find(object, "open")) return TSR_SUCCESS;
+    TRY(r->ctx, tsr_json_get_object(r->ctx, object, "open", &r->options, &open));
+    TRY(r->ctx, tsr_json_read_name(r, open, "dim", &entry->open.name));
+    TRY(r->ctx, tsr_json_get_u64(r->ctx, open, "low", &r->options, &entry->open.low));
+    TRY(r->ctx, tsr_json_get_u64(r->ctx, open, "high", &r->options, &entry->open.high));
+    TRY(r->ctx, read_times(r, open, "inputs", entry->inputs, entry->input_count));
+    return read_times(r, open, "outputs", entry->outputs, entry->output_count);
+}
+
+/* The member is valid only if the feature is listed, as `infinite` is. */
+static TSR_RESULT read_effects(tsr_json_reader *r, const cJSON *object, tsr_config_entry *entry) {
+    const cJSON *array, *item;
+    size_t count;
+    tsr_effect effect;
+    if (!r->has_effects || !tsr_json_find(object, "effects")) return TSR_SUCCESS;
+    TRY(r->ctx, tsr_json_get_array(r->ctx, object, "effects", &r->options, &array, &count));
+    entry->states_effects = true;
+    cJSON_ArrayForEach(item, array) {
+        const char *name = cJSON_IsString(item) ? item->valuestring : "";
+        if (!tsr_effect_parse(name, &effect))
+            TSR_JSON_READ_FAIL(r, "effects", "random, io, memory, state, movement or collective",
+                               name);
+        entry->effects |= (uint32_t)effect;
+    }
+    return TSR_SUCCESS;
+}
+
 static TSR_RESULT read_entry(tsr_json_reader *r, const cJSON *object, size_t index,
                              tsr_config_entry *entry) {
     char subject[64];
@@ -260,11 +373,12 @@ static TSR_RESULT read_entry(tsr_json_reader *r, const cJSON *object, size_t ind
         FAIL(r->ctx, TSR_CORRUPT, "%s: member 'rowsIndependent': expected a boolean, got %s",
              r->subject, rows ? "another type" : "nothing");
     entry->rows_independent = cJSON_IsTrue(rows);
-    return read_infinite(r, object, entry);
+    TRY(r->ctx, read_infinite(r, object, entry));
+    TRY(r->ctx, read_effects(r, object, entry));
+    return read_open(r, object, entry);
 }
 
-/* Names are in byte order. No required name is known: any such feature belongs to a newer Tessera.
- */
+/* Names are in byte order. A required name that is not known belongs to a newer Tessera. */
 static TSR_RESULT read_features(tsr_json_reader *r, const cJSON *root, const char *key,
                                 bool required, size_t *out_unknown_count) {
     const cJSON *array, *item;
@@ -278,15 +392,21 @@ static TSR_RESULT read_features(tsr_json_reader *r, const cJSON *root, const cha
                  "config: %s: expected a name after '%s' in byte order, got '%s'", key, previous,
                  item->valuestring);
         previous = item->valuestring;
-        if (required)
+        bool numbers = required && strcmp(previous, FEATURE_HYPERPARAMETERS) == 0;
+        bool open = required && strcmp(previous, FEATURE_OPEN) == 0;
+        r->has_hyperparameters |= numbers;
+        r->has_open |= open;
+        if (required && !numbers && !open)
             FAIL(r->ctx, TSR_VERSION,
                  "config: required: '%s' needs a newer Tessera; this is " TSR_VERSION_TEXT,
                  previous);
+        bool effects = strcmp(previous, FEATURE_EFFECTS) == 0;
         bool infinite = strcmp(previous, FEATURE_INFINITE) == 0;
         bool groups = strcmp(previous, FEATURE_GROUPS) == 0;
+        r->has_effects |= effects;
         r->has_infinite |= infinite;
         r->has_groups |= groups;
-        *out_unknown_count -= infinite || groups;
+        *out_unknown_count -= effects || infinite || groups || numbers || open;
     }
     return TSR_SUCCESS;
 }

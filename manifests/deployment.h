@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The deployment manifest, which an orchestrator reads before it places a bundle: logical mesh,
+ * The deployment manifest, which an orchestrator reads before it schedules a bundle: logical mesh,
  * shards of parameters and optimizer state, collectives, checkpoints, pipeline stages with their
  * entries. Canonical JSON (application/vnd.tessera.deployment.v1+json; layout in
  * manifests/README.md, schemas/deployment.schema.json).

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "manifests/fatbin.h"
 
+#include "manifests/amd.h"
 #include "runtime/base/array.h"
 #include "runtime/base/buffer.h"
 #include "runtime/base/plural.h"
@@ -20,7 +21,9 @@ static const char magic[8] = {'T', 'S', 'R', 'F', 'A', 'T', 'B', '\n'};
     X(static_bytes, 0, TSR_FATBIN_SHARED_MAX)                                                      \
     X(spill_bytes, 0, UINT32_MAX)                                                                  \
     X(blocks, 0, TSR_FATBIN_BLOCKS_MAX)                                                            \
-    X(map_count, 0, TSR_FATBIN_MAPS_MAX)
+    X(map_count, 0, TSR_FATBIN_MAPS_MAX)                                                           \
+    X(scalar_registers, 0, TSR_FATBIN_REGISTERS_MAX)                                               \
+    X(accumulators, 0, TSR_FATBIN_REGISTERS_MAX)
 
 /* The fields of a map; its dimensions follow. */
 #define MAP_FIELDS(X)                                                                              \
@@ -37,12 +40,21 @@ enum {
     MAPS_VERSION = 2,        /* the first one with maps */
     MANY_VERSION = 3,        /* the first one with more than TSR_FATBIN_MAPS_FEW maps */
     PITCH_VERSION = 4,       /* the first one with pitches of maps */
-    KERNEL_FIELD_COUNT = 9,
+    AMD_VERSION = 5,         /* the first one with code for AMD GPUs */
+    MAPS_KERNEL_FIELDS = 9,  /* number of fields in version 2 */
+    KERNEL_FIELD_COUNT = 11,
     MAP_BYTES = 6 * 4 + 8 * TSR_FATBIN_MAP_RANK_MAX, /* plus 8 for a pitch */
     IMAGE_BYTES = 3 * 4 + 8,
     CAPABILITY_MIN = 10,
     CAPABILITY_MAX = 999,
+    AMD_MIN = 0x600,
+    AMD_MAX = 0x1ffff,
 };
+
+static uint32_t fields_of(uint32_t version) {
+    if (version < MAPS_VERSION) return FIRST_KERNEL_FIELDS;
+    return version < AMD_VERSION ? MAPS_KERNEL_FIELDS : KERNEL_FIELD_COUNT;
+}
 
 static void append_map(tsr_buffer *out, const tsr_fatbin_map *map, uint32_t version) {
 #define X(field, min, max) tsr_buffer_u32(out, map->field);
@@ -62,6 +74,8 @@ static uint32_t version_for(const tsr_fatbin *fatbin) {
         for (uint32_t m = 0; m < kernel->map_count; m++)
             if (kernel->maps[m].pitch) version = PITCH_VERSION;
     }
+    for (uint32_t i = 0; i < fatbin->image_count; i++)
+        if (fatbin->images[i].kind == TSR_FATBIN_HSACO) version = AMD_VERSION;
     return version;
 }
 
@@ -75,7 +89,9 @@ tsr_result tsr_fatbin_encode(tsr_ctx *ctx, const tsr_fatbin *fatbin, tsr_arena *
     tsr_buffer_u32(&out, fatbin->image_count);
     for (uint32_t i = 0; i < fatbin->kernel_count; i++) {
         const tsr_fatbin_kernel *kernel = &fatbin->kernels[i];
-#define X(field, min, max) tsr_buffer_u32(&out, kernel->field);
+        uint32_t left = fields_of(version);
+#define X(field, min, max)                                                                         \
+    if (left && left--) tsr_buffer_u32(&out, kernel->field);
         KERNEL_FIELDS(X)
 #undef X
         for (uint32_t m = 0; m < kernel->map_count; m++)
@@ -152,10 +168,6 @@ static TSR_RESULT read_map(reader *r, tsr_fatbin_map *map, uint32_t index, uint3
 
 static size_t map_bytes(uint32_t version) { return MAP_BYTES + (version >= PITCH_VERSION ? 8 : 0); }
 
-static uint32_t fields_of(uint32_t version) {
-    return version < MAPS_VERSION ? FIRST_KERNEL_FIELDS : KERNEL_FIELD_COUNT;
-}
-
 static TSR_RESULT read_maps(reader *r, tsr_fatbin_kernel *kernel, uint32_t index,
                             uint32_t version) {
     if (kernel->map_count * map_bytes(version) > r->size - r->at)
@@ -192,16 +204,19 @@ static TSR_RESULT read_kernels(reader *r, tsr_fatbin_kernel *kernels, uint32_t c
     return TSR_SUCCESS;
 }
 
-static TSR_RESULT read_images(reader *r, tsr_fatbin_image *images, uint32_t count) {
+static TSR_RESULT read_images(reader *r, tsr_fatbin_image *images, uint32_t count,
+                              uint32_t version) {
+    uint32_t last = version < AMD_VERSION ? TSR_FATBIN_PTX : TSR_FATBIN_HSACO;
     if (r->size - r->at < (size_t)count * IMAGE_BYTES)
         FAIL(r->ctx, TSR_CORRUPT, "GPU code has %zu byte%s left for %u image%s", r->size - r->at,
              TSR_PLURAL(r->size - r->at), count, TSR_PLURAL(count));
     size_t at = r->at + (size_t)count * IMAGE_BYTES;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t kind = 0, exactly = 0;
-        TRY(r->ctx, take_field(r, "images", i, "kind", TSR_FATBIN_CUBIN, TSR_FATBIN_PTX, &kind));
-        TRY(r->ctx,
-            take_field(r, "images", i, "arch", CAPABILITY_MIN, CAPABILITY_MAX, &images[i].arch));
+        TRY(r->ctx, take_field(r, "images", i, "kind", TSR_FATBIN_CUBIN, last, &kind));
+        bool amd = kind == TSR_FATBIN_HSACO;
+        TRY(r->ctx, take_field(r, "images", i, "arch", amd ? AMD_MIN : CAPABILITY_MIN,
+                               amd ? AMD_MAX : CAPABILITY_MAX, &images[i].arch));
         TRY(r->ctx, take_field(r, "images", i, "exactly", 0, 1, &exactly));
         uint64_t size = take_u64(r);
         if (size == 0 || size > r->size - at)
@@ -241,12 +256,13 @@ tsr_result tsr_fatbin_decode(tsr_ctx *ctx, const void *bytes, size_t size_bytes,
     tsr_fatbin_image *image_rows = TSR_NEW(arena, tsr_fatbin_image, images);
     if (!kernel_rows || !image_rows) FAIL(ctx, TSR_MEMORY, "no memory for %u kernels", kernels);
     TRY(ctx, read_kernels(&r, kernel_rows, kernels, version));
-    TRY(ctx, read_images(&r, image_rows, images));
+    TRY(ctx, read_images(&r, image_rows, images, version));
     *out_fatbin = (tsr_fatbin){kernel_rows, kernels, image_rows, images};
     return TSR_SUCCESS;
 }
 
 static bool runs_on(const tsr_fatbin_image *image, uint32_t capability) {
+    if (image->kind == TSR_FATBIN_HSACO) return false;
     if (image->exactly) return image->arch == capability;
     if (image->kind == TSR_FATBIN_PTX) return image->arch <= capability;
     return image->arch / 10 == capability / 10 && image->arch <= capability;
@@ -261,6 +277,16 @@ const tsr_fatbin_image *tsr_fatbin_match(const tsr_fatbin *fatbin, uint32_t capa
     for (uint32_t i = 0; i < fatbin->image_count; i++) {
         const tsr_fatbin_image *image = &fatbin->images[i];
         if (runs_on(image, capability) && (!best || rank(image) > rank(best))) best = image;
+    }
+    return best;
+}
+
+const tsr_fatbin_image *tsr_fatbin_match_amd(const tsr_fatbin *fatbin, uint32_t arch) {
+    const tsr_fatbin_image *best = NULL;
+    for (uint32_t i = 0; i < fatbin->image_count; i++) {
+        const tsr_fatbin_image *image = &fatbin->images[i];
+        if (image->kind != TSR_FATBIN_HSACO || !tsr_amd_runs(image->arch, arch)) continue;
+        if (!best || tsr_amd_is_generic(best->arch)) best = image;
     }
     return best;
 }

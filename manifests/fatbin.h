@@ -11,7 +11,7 @@
 #include "runtime/base/result.h"
 
 enum {
-    TSR_FATBIN_VERSION = 4,
+    TSR_FATBIN_VERSION = 5,
     TSR_FATBIN_IMAGES_MAX = 16,
     TSR_FATBIN_KERNELS_MAX = 1 << 22,
     TSR_FATBIN_THREADS_MAX = 1024,        /* threads per block */
@@ -30,12 +30,13 @@ enum {
 typedef enum tsr_fatbin_kind {
     TSR_FATBIN_CUBIN = 1, /* ELF */
     TSR_FATBIN_PTX = 2,   /* text, NUL-terminated */
+    TSR_FATBIN_HSACO = 3, /* ELF, for AMD GPUs; since version 5 */
 } tsr_fatbin_kind;
 
 typedef struct tsr_fatbin_image {
     tsr_fatbin_kind kind;
-    uint32_t arch; /* 90: compute capability 9.0 */
-    bool exactly;  /* runs on that capability only: sm_90a */
+    uint32_t arch; /* 90: compute capability 9.0; HSACO: manifests/amd.def */
+    bool exactly;  /* runs on that capability only: sm_90a; on that GPU only, not generic: gfx942 */
     const void *bytes;
     size_t size_bytes;
 } tsr_fatbin_image;
@@ -73,6 +74,9 @@ typedef struct tsr_fatbin_kernel {
                         one for each of `programs` */
     uint32_t map_count; /* the kernel's last arguments are maps */
     tsr_fatbin_map maps[TSR_FATBIN_MAPS_MAX];
+    /* since version 5, of AMD GPUs, informative only: `registers` counts vector registers, */
+    uint32_t scalar_registers;
+    uint32_t accumulators; /* those of the vector registers that matrix units add to */
 } tsr_fatbin_kernel;
 
 typedef struct tsr_fatbin {
@@ -94,6 +98,9 @@ TSR_RESULT tsr_fatbin_decode(tsr_ctx *ctx, const void *bytes, size_t size_bytes,
  * capability, from its minor one on; PTX runs on every later capability; an image that is marked
  * `exactly` runs on its own capability only. */
 const tsr_fatbin_image *tsr_fatbin_match(const tsr_fatbin *fatbin, uint32_t capability);
+/* Returns the image for an AMD GPU of that architecture (manifests/amd.def): its own code rather
+ * than generic code; NULL if no image fits. */
+const tsr_fatbin_image *tsr_fatbin_match_amd(const tsr_fatbin *fatbin, uint32_t arch);
 
 /* Returns the number of blocks of the kernel that fit on a multiprocessor of that architecture (80,
  * 90, 100), limited by threads, registers and shared memory; 0 if the architecture or the register

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "manifests/json_read.h"
 
+#include "manifests/hexfloat.h"
 #include "runtime/base/plural.h"
 
 #include <cjson/cJSON.h>
@@ -53,6 +54,27 @@ tsr_result tsr_json_read_type(tsr_json_reader *r, const cJSON *object, tsr_dtype
     return TSR_SUCCESS;
 }
 
+tsr_result tsr_json_read_double(tsr_json_reader *r, const cJSON *object, const char *key,
+                                double *out) {
+    const char *text;
+    TRY(r->ctx, tsr_json_get_string(r->ctx, object, key, &r->options, &text));
+    if (!tsr_hexfloat_parse(text, out))
+        TSR_JSON_READ_FAIL(r, key, "a number as in \"0x1.8p+1\"", text);
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT read_hyperparameter(tsr_json_reader *r, const cJSON *object,
+                                      tsr_config_port *port) {
+    tsr_config_hyperparameter *of = TSR_NEW(r->arena, tsr_config_hyperparameter, 1);
+    if (!of) FAIL(r->ctx, TSR_MEMORY, "no memory for the inputs of an entry");
+    TRY(r->ctx, tsr_json_read_name(r, object, "hyperparameter", &of->name));
+    TRY(r->ctx, tsr_json_read_double(r, object, "value", &of->value));
+    TRY(r->ctx, tsr_json_read_double(r, object, "least", &of->least));
+    TRY(r->ctx, tsr_json_read_double(r, object, "most", &of->most));
+    port->hyperparameter = of;
+    return TSR_SUCCESS;
+}
+
 static TSR_RESULT read_port(tsr_json_reader *r, const cJSON *object, bool input,
                             tsr_config_port *port) {
     const char *source;
@@ -68,9 +90,14 @@ static TSR_RESULT read_port(tsr_json_reader *r, const cJSON *object, bool input,
         return TSR_SUCCESS;
     }
     TRY(r->ctx, tsr_json_get_string(r->ctx, object, "source", &r->options, &source));
-    if (!tsr_port_source_parse(source, &port->source))
-        TSR_JSON_READ_FAIL(r, "source", "argument, data, step or seed", source);
-    return TSR_SUCCESS;
+    bool known = tsr_port_source_parse(source, &port->source);
+    bool is_number = known && port->source == TSR_PORT_HYPERPARAMETER;
+    if (!known || (is_number && !r->has_hyperparameters))
+        TSR_JSON_READ_FAIL(r, "source",
+                           r->has_hyperparameters ? "argument, data, step, seed or hyperparameter"
+                                                  : "argument, data, step or seed",
+                           source);
+    return is_number ? read_hyperparameter(r, object, port) : TSR_SUCCESS;
 }
 
 /* Allocates an array for at most `count_max` items of `size` bytes, which are not yet read. */

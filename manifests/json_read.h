@@ -2,7 +2,7 @@
  *
  * Private to manifests/: code shared by the readers of the config and of the deployment manifest.
  * Reading is lenient, and exact at the end: the result is encoded again and compared with the input
- * bytes. Errors are TSR_CORRUPT and begin with the place being read.
+ * bytes. Errors are TSR_CORRUPT and begin with the path being read.
  */
 #ifndef TSR_MANIFESTS_JSON_READ_H
 #define TSR_MANIFESTS_JSON_READ_H
@@ -16,9 +16,10 @@ struct cJSON;
 typedef struct tsr_json_reader {
     tsr_ctx *ctx;
     tsr_arena *arena;         /* memory of the result */
-    tsr_json_options options; /* subject: the place being read */
+    tsr_json_options options; /* subject: the path being read */
     char subject[96];
-    bool has_infinite, has_groups; /* the config has the optional features of these names */
+    /* The config has the features of these names. */
+    bool has_effects, has_infinite, has_groups, has_hyperparameters, has_open;
 } tsr_json_reader;
 
 /* Sets the beginning of later error messages: "config: entries[3]". */
@@ -39,6 +40,9 @@ TSR_RESULT tsr_json_read_type(tsr_json_reader *r, const struct cJSON *object, ts
 TSR_RESULT tsr_json_read_table(tsr_json_reader *r, const struct cJSON *object, const char *key,
                                size_t count_max, size_t size, const struct cJSON **out_array,
                                size_t *out_count, void *out_items);
+/* Reads a double in its hexadecimal form. */
+TSR_RESULT tsr_json_read_double(tsr_json_reader *r, const struct cJSON *object, const char *key,
+                                double *out);
 /* Reads `name`, `kind`, `batch`, `inputs`, `outputs`. */
 TSR_RESULT tsr_json_read_entry(tsr_json_reader *r, const struct cJSON *object, const char *subject,
                                tsr_config_entry *entry);

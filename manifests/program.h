@@ -13,7 +13,7 @@
 #include "runtime/base/tensor.h"
 
 enum {
-    TSR_PROGRAM_VERSION = 9,
+    TSR_PROGRAM_VERSION = 11,
     TSR_PROGRAM_KERNELS_MAX = 1 << 22,
     TSR_PROGRAM_BUFFERS_MAX = 1 << 22,
     TSR_PROGRAM_COMMANDS_MAX = 1 << 22,
@@ -24,6 +24,7 @@ enum {
     TSR_PROGRAM_ALL_TO_ALL_MAX = 256, /* virtual ranks */
     TSR_PROGRAM_DEPTH_MAX = 16,       /* nesting depth of loops and branches */
     TSR_PROGRAM_IN_FLIGHT_MAX = 256,  /* concurrent copies to the host's memory and back */
+    TSR_PROGRAM_SIZES_MAX = 4096,     /* sizes of one entry */
 };
 #define TSR_PROGRAM_TIMES_MAX (UINT64_C(1) << 48)       /* iterations of a loop */
 #define TSR_PROGRAM_VRANK_BYTES_MAX (UINT64_C(1) << 48) /* bytes of VRANK, and of SUMS */
@@ -37,6 +38,7 @@ typedef enum tsr_space {
                                entries, in order of first use */
     TSR_SPACE_HOST = 6, /* offset_bytes: in the entry's host memory, which a run has in addition to
                            the workspace; OFFLOAD writes it, PREFETCH reads it */
+    TSR_SPACE_SIZE = 7, /* index: a size of the entry, as a scalar i64; read only */
     /* Spaces of an entry with virtual ranks (below); offset_bytes as above, each in its own memory.
      */
     TSR_SPACE_VRANK = 16, /* one copy for each virtual rank */
@@ -44,7 +46,8 @@ typedef enum tsr_space {
         17, /* a sum over virtual ranks, with scratch copies for the sums of subtrees */
     TSR_SPACE_VRANK_NUMBER = 18, /* a scalar i64, from 0; read only */
     /* index: a tensor of n elements. The buffer is the virtual rank's part, a vector of c = ceil(n
-     * / V) elements: virtual rank i has the elements from i c on; those past n are undefined. */
+     * / V) elements: virtual rank i has the elements from i c on; those past n are undefined. If V
+     * divides dim 0, the part may also have the tensor's dims, dim 0 divided by V. */
     TSR_SPACE_PART = 19,
 } tsr_space;
 
@@ -56,6 +59,7 @@ typedef struct tsr_program_buffer {
     tsr_dtype dtype;
     tsr_shape shape;
     const char *name; /* name of the value in the source, for messages; "" if it has no name */
+    uint32_t rows; /* 1 + the size that dim 0 has in a call, at most shape.dims[0]; 0: that dim */
 } tsr_program_buffer;
 
 typedef enum tsr_opcode {
@@ -78,7 +82,10 @@ typedef enum tsr_opcode {
      * `kernel` is; each has exactly one AWAIT. */
     TSR_OP_OFFLOAD = 9,   /* HOST <- WORKSPACE */
     TSR_OP_PREFETCH = 10, /* WORKSPACE <- HOST */
-    TSR_OP_LAST = TSR_OP_PREFETCH,
+    /* Fails the run if an element of arguments[0] is not finite, or not between `grid` and `cost`,
+     * the bits of two doubles. */
+    TSR_OP_VERIFY = 11,
+    TSR_OP_LAST = TSR_OP_VERIFY,
     TSR_OP_EACH_VRANK =
         16, /* grid: number of commands after it that run once for each virtual rank */
     TSR_OP_VRANK_SUM =
@@ -149,11 +156,13 @@ typedef struct tsr_program_command {
     uint32_t kernel; /* index in kernels; COPY: 0; see tsr_opcode for the others */
     uint64_t grid;   /* number of programs, 1 … 2^63 - 1; 0 if no kernel runs */
     uint64_t cost;   /* estimated floating-point operations, or bytes if larger; 0 unknown */
-    uint32_t argument_count; /* LAUNCH: 1 … TSR_PROGRAM_ARGUMENTS_MAX; COPY, PREPARE: 2 */
-    uint32_t written_from;   /* arguments[written_from …] are written (at least one), the
-                                others only read; COPY: 0 */
-    uint32_t *arguments;     /* indices of buffers */
-    const char *location;    /* "digits.mlir:12:8", or "" */
+    uint32_t argument_count;       /* LAUNCH: 1 … TSR_PROGRAM_ARGUMENTS_MAX; COPY, PREPARE: 2 */
+    uint32_t written_from;         /* arguments[written_from …] are written (at least one), the
+                                      others only read; COPY: 0 */
+    uint32_t *arguments;           /* indices of buffers */
+    const char *location;          /* "digits.mlir:12:8", or "" */
+    uint32_t grid_size, cost_size; /* LAUNCH: 1 + the size that replaces grid or cost in a call, at
+                                      most that number; 0: none does */
 } tsr_program_command;
 
 typedef enum tsr_region_mode {
@@ -168,6 +177,29 @@ typedef struct tsr_program_region {
     uint32_t on_failure; /* 1 + the entry that runs once for each failure; 0: no entry */
 } tsr_program_region;
 
+/* Numbers that follow from the open dim of an entry. They are computed in order, when the dim of a
+ * call differs from that of the last one; operands are earlier sizes. Buffers and grids are planned
+ * for the largest dim, so memory and offsets are constant. */
+typedef enum tsr_size_kind {
+#define X(ID, number, name, operands) TSR_SIZE_##ID = number,
+#include "manifests/program/sizes.def"
+#undef X
+} tsr_size_kind;
+
+typedef struct tsr_program_size {
+    tsr_size_kind kind;
+    uint32_t a, b;   /* numbers of earlier sizes; 0 if the kind has fewer operands */
+    uint64_t number; /* CONSTANT; else 0 */
+} tsr_program_size;
+
+/* The sizes of a call whose open dim is `dim`. */
+void tsr_program_sizes(const tsr_program_size *sizes, uint32_t count, uint64_t dim,
+                       uint64_t *out_sizes);
+/* "DIM", "ADD"; NULL for an unknown kind. */
+const char *tsr_size_kind_name(tsr_size_kind kind);
+/* The number of its operands. */
+uint32_t tsr_size_kind_operands(tsr_size_kind kind);
+
 typedef struct tsr_program_entry {
     const char *name;         /* name of an entry of the config */
     uint64_t workspace_bytes; /* multiple of 64 */
@@ -177,6 +209,8 @@ typedef struct tsr_program_entry {
     uint32_t region_count;
     tsr_program_region *regions;
     uint32_t on_recovery; /* 1 + the entry that runs once after a restart; 0: no entry */
+    uint32_t size_count;  /* 0: the entry has no open dim */
+    tsr_program_size *sizes;
 } tsr_program_entry;
 
 typedef struct tsr_program {
@@ -200,7 +234,7 @@ TSR_RESULT tsr_program_verify(tsr_ctx *ctx, const tsr_program *program, const ts
 TSR_RESULT tsr_program_encode(tsr_ctx *ctx, const tsr_program *program, tsr_arena *arena,
                               void **out_bytes, size_t *out_size_bytes);
 /* Verifies everything, and that there are no trailing bytes. Errors are TSR_CORRUPT (or
- * TSR_VERSION) and name the field, its place and both values. Allocates at most a small multiple of
+ * TSR_VERSION) and name the field, its index and both values. Allocates at most a small multiple of
  * size_bytes, for any input. The struct is in the arena. */
 TSR_RESULT tsr_program_decode(tsr_ctx *ctx, const void *bytes, size_t size_bytes,
                               const tsr_config *config, tsr_arena *arena, tsr_program *out_program);
@@ -241,6 +275,8 @@ void tsr_program_number_changes(const tsr_program_entry *entry, uint32_t *out_nu
 /* Returns true if another entry runs this entry after a failure or a restart. Such entries have no
  * inputs and no regions. */
 bool tsr_program_is_handler(const tsr_program *program, uint32_t entry);
+/* Returns the effects of running the entry, a set of tsr_effect. */
+uint32_t tsr_program_effects(const tsr_program *program, const tsr_config *config, uint32_t entry);
 /* Returns the name of the region that is exported with each step of the entry: the last region, or
  * "". */
 const char *tsr_program_exported(const tsr_program_entry *entry);
@@ -251,6 +287,9 @@ bool tsr_program_has_control(const tsr_program_entry *entry);
 static inline bool tsr_program_is_offload(const tsr_program_command *command) {
     return command->opcode == TSR_OP_OFFLOAD || command->opcode == TSR_OP_PREFETCH;
 }
+/* The bounds of a VERIFY. */
+void tsr_program_verify_bounds(const tsr_program_command *command, double *out_low,
+                               double *out_high);
 /* Returns true if the entry offloads values to the host's memory. */
 bool tsr_program_has_offloads(const tsr_program_entry *entry);
 /* Private to this folder: reports an error about the current command of `w`, a pointer to a struct
@@ -274,6 +313,9 @@ TSR_RESULT tsr_program_verify_collectives(tsr_ctx *ctx, const tsr_program *progr
 TSR_RESULT tsr_program_verify_control(tsr_ctx *ctx, const tsr_program *program, tsr_code code);
 /* The same for offloads; the rules of regions must have been verified. */
 TSR_RESULT tsr_program_verify_offloads(tsr_ctx *ctx, const tsr_program *program, tsr_code code);
+/* sizes.c: sizes, what they replace, and the rows of ports. */
+TSR_RESULT tsr_program_verify_sizes(tsr_ctx *ctx, const tsr_program *program,
+                                    const tsr_config *config, tsr_code code);
 /* Private to this folder: returns true if the buffers share bytes. */
 bool tsr_program_overlap(const tsr_program_buffer *a, const tsr_program_buffer *b);
 /* Returns true if this data input is split among the virtual ranks of the entry. */
@@ -287,12 +329,12 @@ uint64_t tsr_program_space_bytes(const tsr_program_entry *entry, tsr_space space
 /* Returns the bytes of a buffer. */
 uint64_t tsr_program_buffer_size(const tsr_program_buffer *buffer);
 /* Returns the bytes of a device's memory that a command reads and writes: each of its arguments
- * once, whole; HOST buffers do not count. */
+ * once, whole; HOST buffers do not count. `sizes`: those of the call, or NULL for the largest. */
 uint64_t tsr_program_command_bytes(const tsr_program_entry *entry,
-                                   const tsr_program_command *command);
+                                   const tsr_program_command *command, const uint64_t *sizes);
 /* Computes the bytes of the workspace that are in use at each command: a value is in use from the
  * first to the last command that accesses it, where an AWAIT accesses the copied buffers;
- * successive values in the same place count once. out_bytes has an element for each command.
+ * successive values in the same slot count once. out_bytes has an element for each command.
  * Returns false if out of memory. */
 bool tsr_program_live(const tsr_program_entry *entry, tsr_arena *arena, uint64_t *out_bytes);
 /* Returns the number of PREPARED buffers of a verified program: their indices are below it. */

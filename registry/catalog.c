@@ -50,7 +50,7 @@ static tsr_result add_blob(fetcher *f, tsr_descriptor *d) {
     return TSR_SUCCESS;
 }
 
-static tsr_result keep_body(fetcher *f, const tsr_buffer *body, const tsr_descriptor *d) {
+static tsr_result store_body(fetcher *f, const tsr_buffer *body, const tsr_descriptor *d) {
     void *bytes = tsr_arena_memdup(&f->catalog->arena, body->bytes, body->size_bytes);
     if (!bytes) return out_of_memory(f);
     f->catalog->blobs[d->blob].bytes = bytes;
@@ -96,7 +96,7 @@ static tsr_result fetch_index(fetcher *f) {
     index->digest = tsr_hash(response.body.bytes, response.body.size_bytes);
     index->size_bytes = response.body.size_bytes;
     TRY_GOTO(f->ctx, result, add_blob(f, index));
-    TRY_GOTO(f->ctx, result, keep_body(f, &response.body, index));
+    TRY_GOTO(f->ctx, result, store_body(f, &response.body, index));
     tsr_json_source source = source_of(f, "index", index);
     TRY_GOTO(f->ctx, result,
              tsr_layout_parse_index(f->ctx, &source, response.body.bytes, response.body.size_bytes,
@@ -175,7 +175,7 @@ static tsr_result fetch_manifest(fetcher *f, tsr_manifest *manifest) {
                   TSB "size of a manifest (entry %s): expected %" PRIu64 ", got %zu", f->subject,
                   tsr_entry_text_digest(&self->digest).text, self->size_bytes,
                   response.body.size_bytes);
-    TRY_GOTO(f->ctx, result, keep_body(f, &response.body, self));
+    TRY_GOTO(f->ctx, result, store_body(f, &response.body, self));
     tsr_json_source source = source_of(f, "manifest", self);
     TRY_GOTO(f->ctx, result,
              tsr_layout_parse_manifest(f->ctx, &source, response.body.bytes,

@@ -31,7 +31,7 @@ typedef struct pull {
     tsr_bundle *current; /* the base at `path`; NULL if that is not a bundle */
     int fd;              /* descriptor of the part; -1 if it is not open */
     bool owned, resumed; /* this pull has locked the part; the part may contain chunks */
-    bool sized, placed;  /* it has its final size; it has been renamed */
+    bool sized, renamed; /* it has its final size; it has been renamed */
     bool signed_;        /* part_signature contains a trusted signature */
     tsr_registry_report report;
 } pull;
@@ -120,7 +120,7 @@ static tsr_result choose_signature(tsr_ctx *ctx, pull *p) {
 
 /* The old signature belongs to the old bundle: it is removed first, so that a bundle is never next
  * to a signature of another one. */
-static tsr_result place_signature(tsr_ctx *ctx, const pull *p) {
+static tsr_result install_signature(tsr_ctx *ctx, const pull *p) {
     const tsr_io *io = tsr_ctx_io(ctx);
     if (!p->signed_) return TSR_SUCCESS;
     int code = io->rename(io->self, TSR_IO_CWD, p->part_signature, p->signature);
@@ -245,7 +245,7 @@ static tsr_result remove_stale(tsr_ctx *ctx, const char *path) {
     return TSR_SUCCESS;
 }
 
-static tsr_result place_part(tsr_ctx *ctx, pull *p) {
+static tsr_result install_part(tsr_ctx *ctx, pull *p) {
     const tsr_io *io = tsr_ctx_io(ctx);
     int code = io->fsync(io->self, p->fd);
     if (code < 0) FAIL_ERRNO(ctx, TSR_IO, -code, "cannot sync '%s'", p->part);
@@ -253,8 +253,8 @@ static tsr_result place_part(tsr_ctx *ctx, pull *p) {
     TRY(ctx, remove_stale(ctx, p->minisign));
     code = io->rename(io->self, TSR_IO_CWD, p->part, p->path);
     if (code < 0) FAIL_ERRNO(ctx, TSR_IO, -code, "cannot write '%s'", p->path);
-    p->placed = true;
-    TRY(ctx, place_signature(ctx, p));
+    p->renamed = true;
+    TRY(ctx, install_signature(ctx, p));
     return sync_parent(ctx, p);
 }
 
@@ -265,7 +265,7 @@ static tsr_result make_file(tsr_ctx *ctx, pull *p) {
     TRY(ctx, fill_part(ctx, p));
     TRY(ctx, check_part(ctx, p));
     p->report.bundle_bytes = p->plan.file_size_bytes;
-    return place_part(ctx, p);
+    return install_part(ctx, p);
 }
 
 /* ---- pull ---- */
@@ -316,7 +316,7 @@ static tsr_result pull_all(tsr_ctx *ctx, pull *p) {
     p->report.unchanged = true;
     p->report.bundle_bytes = p->current->file_size_bytes;
     p->report.present_blob_count = p->catalog.blob_count;
-    return place_signature(ctx, p);
+    return install_signature(ctx, p);
 }
 
 static void finish(tsr_ctx *ctx, pull *p) {
@@ -326,7 +326,7 @@ static void finish(tsr_ctx *ctx, pull *p) {
     /* Kept only if the next pull can use its contents. */
     bool useless = p->report.unchanged || (!p->resumed && !p->sized);
     if (p->owned && p->part_signature) remove_file(ctx, p->part_signature);
-    if (p->owned && !p->placed && useless) remove_file(ctx, p->part);
+    if (p->owned && !p->renamed && useless) remove_file(ctx, p->part);
     if (p->fd >= 0) io->close(io->self, p->fd);
     tsr_plan_finish(&p->plan);
     tsr_catalog_finish(&p->catalog);

@@ -52,7 +52,7 @@ static bool host_valid(const char *host) {
 }
 
 /* Distinguishes a host from the first part of a name. */
-static bool looks_like_host(const char *text) {
+static bool is_like_host(const char *text) {
     return strpbrk(text, ".:") || strcmp(text, "localhost") == 0;
 }
 
@@ -93,7 +93,7 @@ tsr_result tsr_reference_parse(tsr_ctx *ctx, const char *text, tsr_reference *ou
     tsr_reference reference = {0};
     const char *slash = strchr(text, '/'), *problem = NULL;
     if (!slash || !take_text(reference.host, sizeof reference.host, text, (size_t)(slash - text)) ||
-        !looks_like_host(reference.host))
+        !is_like_host(reference.host))
         problem = "host[:port]/name[:tag], the host with a dot or a port";
     else if (!host_valid(reference.host))
         problem = "a host name or address before the first '/'";

@@ -28,7 +28,8 @@ static const char *const levels[TSR_CPU_LEVELS] = {[1] = "x86-64-v1",
 unsigned tsr_cpu_get_level(void) {
     __builtin_cpu_init();
     bool has_v4 = __builtin_cpu_supports("x86-64-v4");
-    if (has_v4 && __builtin_cpu_supports("avx512bf16")) return TSR_CPU_LEVEL_V4_BF16;
+    if (has_v4 && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vnni"))
+        return TSR_CPU_LEVEL_V4_BF16;
     if (has_v4) return 4;
     if (__builtin_cpu_supports("x86-64-v3")) return 3;
     if (__builtin_cpu_supports("x86-64-v2")) return 2;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The CPU device: which x86-64 level this machine has (the levels of the psABI: v2 SSE4.2, v3
- * AVX2+FMA, v4 AVX-512; v4-bf16: v4 with bf16 dot products) and the loader of generated code
- * objects.
+ * AVX2+FMA, v4 AVX-512; v4-bf16: v4 with dot products of bf16 and of bytes) and the loader of
+ * generated code objects.
  */
 #ifndef TSR_RUNTIME_CPU_H
 #define TSR_RUNTIME_CPU_H

@@ -8,7 +8,7 @@
 #include "manifests/program.h"
 #include "runtime/base/kernel.h"
 
-/* The place of the fault; all pointers are borrowed. */
+/* The location of the fault; all pointers are borrowed. */
 typedef struct tsr_fault_location {
     const tsr_config *config;
     const tsr_config_entry *entry;

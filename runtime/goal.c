@@ -118,7 +118,7 @@ bool tsr_goal_judge(const tsr_goal *goal, uint64_t step, double value, tsr_best 
     return true;
 }
 
-void tsr_goal_settle(uint64_t step, const tsr_best *stored, tsr_best *best) {
+void tsr_goal_resolve(uint64_t step, const tsr_best *stored, tsr_best *best) {
     static const tsr_best other;
     bool itself = best->generation == TSR_BEST_ITSELF && best->step == step;
     bool same = strcmp(stored->metric, best->metric) == 0;

@@ -43,7 +43,7 @@ TSR_RESULT tsr_goal_find(tsr_ctx *ctx, const tsr_config *config, const tsr_goal_
 bool tsr_goal_judge(const tsr_goal *goal, uint64_t step, double value, tsr_best *best);
 /* Takes over which generation is the best, as the store knows it: a save may have failed. A state
  * of `step` that is the best and not committed yet stays the best. */
-void tsr_goal_settle(uint64_t step, const tsr_best *stored, tsr_best *best);
+void tsr_goal_resolve(uint64_t step, const tsr_best *stored, tsr_best *best);
 /* Has training lasted too long without gain? */
 bool tsr_goal_is_missed(const tsr_goal *goal, const tsr_best *best);
 

@@ -42,7 +42,10 @@ typedef struct tsr_store_program {
     const tsr_identity *identity; /* borrowed; NULL: not known */
     const char *advice;           /* borrowed; appended to the refusal of another program's state,
                                      "; run …"; NULL: nothing */
-    bool tells_changes;           /* a notice names each hyper-parameter that differs */
+    bool tells_changes;           /* a notice names each hyper-parameter that differs, unless the
+                                     stored value is one that a run set */
+    tsr_identity *recovered;      /* tsr_store_read: receives the identity of the generation, in the
+                                     arena; NULL: not wanted */
 } tsr_store_program;
 
 /* A callback that reads bytes of a tensor that may not be in memory in full. The address of the
@@ -96,6 +99,12 @@ TSR_RESULT tsr_store_open(tsr_ctx *ctx, const tsr_store_options *options, tsr_re
                           uint64_t generation, tsr_store **out_store, tsr_recovery *out_recovery);
 void tsr_store_close(tsr_ctx *ctx, tsr_store *store); /* waits for a running save; accepts NULL */
 
+/* Returns the program of the recovered generation and its hyper-parameters (borrowed): on the first
+ * rank, else NULL, as if nothing was recovered. */
+const tsr_identity *tsr_store_get_recovered(const tsr_store *store);
+/* Later saves record these values, for the names of the identity that the store was opened with. */
+void tsr_store_set_hyperparameters(tsr_store *store, const tsr_identity *identity);
+
 /* Copies the recovered generation into the caller's memory. Tensors are found by name; a different
  * dtype or shape, or a missing or extra tensor, is TSR_MISMATCH with both values. */
 TSR_RESULT tsr_store_load(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *tensors,
@@ -122,7 +131,7 @@ TSR_RESULT tsr_store_peek_best(tsr_ctx *ctx, const char *directory, tsr_resume_m
 TSR_RESULT tsr_store_reserve(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *tensors,
                              size_t tensor_count);
 /* Size of the reserved memory: a copy of this rank's part, and the buffers to read it back. */
-uint64_t tsr_store_get_kept_bytes(const tsr_store *store);
+uint64_t tsr_store_get_retained_bytes(const tsr_store *store);
 /* Copies the tensors to staging and returns; a thread hashes, writes and commits. Waits first for a
  * save that is still running. Failures are reported by tsr_store_poll/wait. Allocates nothing.
  * Refused when no further commit is allowed: TSR_LOCKED (fenced), TSR_SAVE (outcome unknown). */

@@ -101,7 +101,7 @@ static long futex(_Atomic uint32_t *word, int operation, uint32_t value) {
 }
 
 /* Keeps the fault with the lower element. */
-static void keep_first(const tsr_fault *met, tsr_fault *fault) {
+static void record_first(const tsr_fault *met, tsr_fault *fault) {
     if (met->kind == TSR_FAULT_NONE) return;
     if (fault->kind == TSR_FAULT_NONE || met->element < fault->element) *fault = *met;
 }
@@ -129,7 +129,7 @@ static void run_part(const launch *at, const range *share, uint64_t part, tsr_fa
     tsr_fault met = {0};
     tsr_kernel_args args = {at->buffers, &met};
     at->kernel(&args, (int64_t)begin, (int64_t)end);
-    keep_first(&met, fault);
+    record_first(&met, fault);
 }
 
 /* Claims and runs the remaining parts of a share; returns the number of parts that it ran. */
@@ -299,7 +299,7 @@ static void publish(tsr_threads *threads, launch *at) {
 static void collect_faults(tsr_threads *threads, tsr_fault *out_fault) {
     for (unsigned i = 0; i < threads->count; i++) {
         if (threads->faults[i].kind == TSR_FAULT_NONE) continue;
-        keep_first(&threads->faults[i], out_fault);
+        record_first(&threads->faults[i], out_fault);
         threads->faults[i] = (tsr_fault){0};
     }
 }

@@ -78,6 +78,19 @@ static tsr_result check_outputs(tsr_ctx *ctx, run *self, uint64_t step) {
     return TSR_SUCCESS;
 }
 
+static tsr_sharded_view view_of(const tsr_train_job *job) {
+    return (tsr_sharded_view){job->state, job->state_count, job->state_parts, job->transport};
+}
+
+/* Tensors in parts are hashed and saved from the host's memory: ranks gather them there. */
+static tsr_result fetch_parts(tsr_ctx *ctx, const run *self) {
+    const tsr_sharded_view view = view_of(self->job);
+    for (size_t i = 0; i < view.count; i++)
+        if (tsr_sharded_view_is_sharded(&view, i))
+            return tsr_executor_fetch(ctx, self->job->executor);
+    return TSR_SUCCESS;
+}
+
 /* ---- ranks ---- */
 
 enum { LEARNED_STEPS = 20, SLACK = 5 };
@@ -202,10 +215,11 @@ static tsr_result save(tsr_ctx *ctx, run *self) {
     tsr_save_status status = tsr_store_wait(job->store);
     TRY(ctx, check_saves(ctx, self, &status));
     self->waited = tsr_clock_seconds() - start;
-    tsr_goal_settle(self->summary->position.step, &status.best, &self->summary->position.best);
+    tsr_goal_resolve(self->summary->position.step, &status.best, &self->summary->position.best);
     /* The next step may read the state while it is copied (see finish_copy). Otherwise the executor
      * takes a snapshot, which is copied. */
     if (job->identify) job->identify(ctx, job->identify_user, &self->summary->position);
+    TRY(ctx, fetch_parts(ctx, self));
     TRY(ctx, tsr_executor_take_snapshot(ctx, job->executor));
     TRY(ctx, tsr_store_save_begin(ctx, job->store, &self->summary->position));
     self->unsaved = false;
@@ -275,7 +289,7 @@ static tsr_result judge(tsr_ctx *ctx, run *self, bool *out_gain) {
     if (job->transport) TRY(ctx, tsr_broadcast(ctx, job->transport, 0, &value, sizeof value));
     /* Whether the last best state was saved decides which value is to be surpassed. */
     tsr_save_status status = tsr_store_wait(job->store);
-    tsr_goal_settle(position->step, &status.best, &position->best);
+    tsr_goal_resolve(position->step, &status.best, &position->best);
     *out_gain = tsr_goal_judge(goal, position->step, value, &position->best);
     self->unsaved = true;
     self->summary->without_gain = tsr_goal_is_missed(goal, &position->best);
@@ -288,13 +302,9 @@ static tsr_result compare_own(tsr_ctx *ctx, run *self) {
     uint64_t step = self->summary->position.step;
     if (job->recorder || job->replay) TRY(ctx, tsr_executor_fetch(ctx, job->executor));
     if (job->recorder) TRY(ctx, tsr_recorder_append(ctx, job->recorder, step));
-    if (job->replay)
+    if (job->replay && tsr_replay_takes(job->replay, step))
         TRY(ctx, tsr_replay_check(ctx, job->replay, step, job->tracked, job->tracked_count));
     return TSR_SUCCESS;
-}
-
-static tsr_sharded_view view_of(const tsr_train_job *job) {
-    return (tsr_sharded_view){job->state, job->state_count, job->state_parts, job->transport};
 }
 
 /* The first rank compares whole tensors. */
@@ -307,8 +317,11 @@ static tsr_result gather_state(tsr_ctx *ctx, run *self) {
 }
 
 static tsr_result compare(tsr_ctx *ctx, run *self) {
+    const tsr_train_job *job = self->job;
+    uint64_t done = self->summary->position.step - job->position.step;
     bool stop;
-    if (!self->job->compares) return TSR_SUCCESS;
+    if (!job->compares) return TSR_SUCCESS;
+    if (!job->replays && job->record_every > 1 && done % job->record_every) return TSR_SUCCESS;
     TRY(ctx, gather_state(ctx, self));
     return meet(ctx, self, self->entry->name, compare_own(ctx, self), &stop);
 }
@@ -539,17 +552,15 @@ static tsr_result tell_uses(tsr_ctx *ctx, const run *self) {
     const tsr_train_job *job = self->job;
     tsr_transport *t = job->transport;
     tsr_rank_use uses[TSR_TRANSPORT_RANKS_MAX];
-    size_t first_byte[TSR_TRANSPORT_RANKS_MAX + 1];
     uint64_t resident = tsr_memory_get_resident();
     if (!t || self->summary->position.step == job->position.step) return TSR_SUCCESS;
-    for (uint32_t r = 0; r <= t->rank_count; r++) first_byte[r] = r * sizeof uses[0];
     uses[t->rank] = (tsr_rank_use){
         .planned_bytes = job->planned_bytes,
-        .saver_bytes = job->store ? tsr_store_get_kept_bytes(job->store) : 0,
+        .saver_bytes = job->store ? tsr_store_get_retained_bytes(job->store) : 0,
         .resident_bytes = resident > job->resident_before ? resident - job->resident_before : 0,
         .planned_sent_bytes = tsr_executor_plan_exchange(job->executor, job->entry),
         .sent_bytes = self->sent_bytes};
-    TRY(ctx, tsr_all_gather(ctx, t, uses, first_byte));
+    TRY(ctx, tsr_all_gather_each(ctx, t, uses, sizeof *uses));
     if (job->callbacks.ranks)
         job->callbacks.ranks(job->callbacks.user, self->summary->position.step, uses,
                              t->rank_count);
@@ -562,6 +573,7 @@ static tsr_result finish_state(tsr_ctx *ctx, run *self) {
     tsr_sharded_view view = view_of(job);
     tsr_digest *hash = &self->summary->state_hash;
     TRY(ctx, scan_state(ctx, self));
+    TRY(ctx, fetch_parts(ctx, self));
     TRY(ctx, tell_uses(ctx, self));
     TRY(ctx, tsr_sharded_view_hash(ctx, &view, self->digests, hash));
     if (!job->transport) return TSR_SUCCESS;
@@ -584,7 +596,7 @@ static void end_run(run *self) {
     if (job->store) {
         tsr_save_status status = tsr_store_wait(job->store);
         report_saves(self, &status);
-        tsr_goal_settle(UINT64_MAX, &status.best, &self->summary->position.best);
+        tsr_goal_resolve(UINT64_MAX, &status.best, &self->summary->position.best);
         tsr_executor_set_guard(job->executor, NULL, NULL);
     }
     self->summary->seconds = tsr_clock_seconds() - self->began;

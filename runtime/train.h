@@ -39,6 +39,7 @@ typedef struct tsr_train_job {
     tsr_store *store;    /* or NULL: nothing is saved */
     uint64_t save_every; /* steps; 0: only at the end */
     tsr_recorder *recorder;
+    uint64_t record_every;   /* with a recorder: it gets every so many steps; 0: 1 */
     tsr_replay *replay;      /* only on the first rank */
     bool replays;            /* set on every rank if the first one has a replay */
     bool compares;           /* set on every rank if the first one has a recorder or a replay */

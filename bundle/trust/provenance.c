@@ -98,7 +98,7 @@ static tsr_result find(const reader *r, const struct cJSON *root, const char *co
     return TSR_SUCCESS;
 }
 
-static tsr_result keep(const reader *r, const char *text, const char **out_text) {
+static tsr_result copy_text(const reader *r, const char *text, const char **out_text) {
     *out_text = tsr_arena_strdup(r->arena, text);
     if (!*out_text) FAIL(r->ctx, TSR_MEMORY, "no memory for %s", r->options.subject);
     return TSR_SUCCESS;
@@ -108,7 +108,7 @@ static tsr_result get_text(const reader *r, const struct cJSON *object, const ch
                            const char **out_text) {
     const char *text = NULL;
     TRY(r->ctx, tsr_json_get_string(r->ctx, object, key, &r->options, &text));
-    return keep(r, text, out_text);
+    return copy_text(r, text, out_text);
 }
 
 /* Returns the length of a list or object, and checks it before memory is allocated. */
@@ -133,7 +133,7 @@ static tsr_result read_pairs(const reader *r, const struct cJSON *object, const 
     count = 0;
     for (const struct cJSON *item = list->child; item; item = item->next, count++) {
         TRY(r->ctx, get_text(r, list, item->string, &pairs[count].value));
-        TRY(r->ctx, keep(r, item->string, &pairs[count].name));
+        TRY(r->ctx, copy_text(r, item->string, &pairs[count].name));
     }
     *out_pairs = pairs;
     *out_count = count;
@@ -175,7 +175,7 @@ static tsr_result read_targets(const reader *r, const struct cJSON *parameters,
         if (!cJSON_IsString(item))
             FAIL(r->ctx, TSR_CORRUPT, "%s: member 'targets': expected strings, got another value",
                  r->options.subject);
-        TRY(r->ctx, keep(r, item->valuestring, &targets[out->target_count++]));
+        TRY(r->ctx, copy_text(r, item->valuestring, &targets[out->target_count++]));
     }
     out->targets = targets;
     return TSR_SUCCESS;

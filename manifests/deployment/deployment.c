@@ -145,8 +145,9 @@ static void write_pipeline(writer *w) {
         const tsr_config_entry *entry = &w->config->entries[i];
         tsr_buffer_text(&w->out, i ? ",{" : "{");
         tsr_json_write_entry_head(&w->out, entry);
-        tsr_json_write_ports(&w->out, "inputs", entry->inputs, entry->input_count, true);
-        tsr_json_write_ports(&w->out, "outputs", entry->outputs, entry->output_count, false);
+        tsr_json_write_ports(&w->out, "inputs", entry->inputs, entry->input_count, TSR_JSON_INPUTS);
+        tsr_json_write_ports(&w->out, "outputs", entry->outputs, entry->output_count,
+                             TSR_JSON_OUTPUTS);
         tsr_buffer_text(&w->out, "}");
     }
     tsr_buffer_text(&w->out, "]}]");

@@ -81,17 +81,17 @@ static TSR_RESULT read_shards(reader *r, const cJSON *object, const tsr_config_t
     const cJSON *shards, *item;
     uint64_t count = 0, end = 0;
     size_t index = 0;
-    bool is_spread = tsr_json_find(object, "axis") != NULL;
+    bool is_sharded = tsr_json_find(object, "axis") != NULL;
     for (uint32_t i = 0; i < tensor->shape.rank; i++)
         if (tensor->shape.dims[i] < 1)
             FAIL(CTX, TSR_CORRUPT, "%s: shape: expected dims of at least 1, got 0",
                  r->json.subject);
     if (!tsr_shape_count(&tensor->shape, &count))
         FAIL(CTX, TSR_CORRUPT, "%s: shape: expected fewer than 2^64 elements", r->json.subject);
-    if (is_spread) TRY(CTX, tsr_json_read_name(&r->json, object, "axis", &shard.axis));
+    if (is_sharded) TRY(CTX, tsr_json_read_name(&r->json, object, "axis", &shard.axis));
     TRY(CTX, tsr_json_get_array(CTX, object, "shards", &r->json.options, &shards,
                                 &shard.position_count));
-    size_t limit = is_spread ? TSR_DEPLOYMENT_POSITIONS_MAX : 1;
+    size_t limit = is_sharded ? TSR_DEPLOYMENT_POSITIONS_MAX : 1;
     if (shard.position_count < 1 || shard.position_count > limit)
         FAIL(CTX, TSR_CORRUPT, "%s: shards: expected 1 ... %zu, got %zu", r->json.subject, limit,
              shard.position_count);
@@ -106,7 +106,7 @@ static TSR_RESULT read_shards(reader *r, const cJSON *object, const tsr_config_t
     if (end != count)
         FAIL(CTX, TSR_CORRUPT, "%s: shards cover %" PRIu64 " element%s; it has %" PRIu64,
              r->json.subject, end, TSR_PLURAL(end), count);
-    if (is_spread) d->shards[d->shard_count++] = shard;
+    if (is_sharded) d->shards[d->shard_count++] = shard;
     return TSR_SUCCESS;
 }
 

@@ -11,13 +11,18 @@
 
 static const char magic[8] = {'T', 'S', 'R', 'P', 'R', 'O', 'G', '\n'};
 
-enum { VERSION_REGIONS = 3 }; /* the first version whose entries have regions */
+enum {
+    VERSION_REGIONS = 3, /* the first version whose entries have regions */
+    VERSION_SIZES = 10,  /* the first one whose entries have sizes */
+    VERSION_VERIFY = 11, /* the first one that checks numbers */
+};
 
 enum { /* bytes of the smallest items, with empty strings */
        STRING_BYTES_MIN = 4,
        BUFFER_BYTES_MIN = 4 + 4 + 8 + 4 + 4 + STRING_BYTES_MIN,
        COMMAND_BYTES_MIN = 4 + 4 + 8 + 8 + 4 + 4 + STRING_BYTES_MIN,
        ENTRY_BYTES_MIN = STRING_BYTES_MIN + 8 + 4 + 4,
+       SIZE_BYTES = 4 + 4 + 4 + 8,
        REGION_BYTES_MIN = STRING_BYTES_MIN + 4 + 4,
        ARGUMENT_BYTES = 4,
        DIM_BYTES = 8,
@@ -32,7 +37,7 @@ static void write_string(tsr_buffer *out, const char *text) {
     tsr_buffer_append(out, text, size);
 }
 
-static void write_buffer(tsr_buffer *out, const tsr_program_buffer *buffer) {
+static void write_buffer(tsr_buffer *out, const tsr_program_buffer *buffer, uint32_t version) {
     TSR_ASSERT(buffer->shape.rank <= TSR_RANK_MAX);
     tsr_buffer_u32(out, buffer->space);
     tsr_buffer_u32(out, buffer->index);
@@ -40,14 +45,19 @@ static void write_buffer(tsr_buffer *out, const tsr_program_buffer *buffer) {
     tsr_buffer_u32(out, buffer->dtype);
     tsr_buffer_u32(out, buffer->shape.rank);
     for (uint32_t i = 0; i < buffer->shape.rank; i++) tsr_buffer_u64(out, buffer->shape.dims[i]);
+    if (version >= VERSION_SIZES) tsr_buffer_u32(out, buffer->rows);
     write_string(out, buffer->name);
 }
 
-static void write_command(tsr_buffer *out, const tsr_program_command *command) {
+static void write_command(tsr_buffer *out, const tsr_program_command *command, uint32_t version) {
     tsr_buffer_u32(out, command->opcode);
     tsr_buffer_u32(out, command->kernel);
     tsr_buffer_u64(out, command->grid);
     tsr_buffer_u64(out, command->cost);
+    if (version >= VERSION_SIZES) {
+        tsr_buffer_u32(out, command->grid_size);
+        tsr_buffer_u32(out, command->cost_size);
+    }
     tsr_buffer_u32(out, command->argument_count);
     tsr_buffer_u32(out, command->written_from);
     for (uint32_t i = 0; i < command->argument_count; i++)
@@ -62,6 +72,16 @@ static void write_regions(tsr_buffer *out, const tsr_program_entry *entry) {
         write_string(out, entry->regions[i].name);
         tsr_buffer_u32(out, entry->regions[i].mode);
         tsr_buffer_u32(out, entry->regions[i].on_failure);
+    }
+}
+
+static void write_sizes(tsr_buffer *out, const tsr_program_entry *entry) {
+    tsr_buffer_u32(out, entry->size_count);
+    for (uint32_t i = 0; i < entry->size_count; i++) {
+        tsr_buffer_u32(out, entry->sizes[i].kind);
+        tsr_buffer_u32(out, entry->sizes[i].a);
+        tsr_buffer_u32(out, entry->sizes[i].b);
+        tsr_buffer_u64(out, entry->sizes[i].number);
     }
 }
 
@@ -97,6 +117,9 @@ static bool gathers_in_loop(const tsr_program_entry *entry) {
 
 /* Returns the lowest version that can represent the program. */
 static uint32_t version_of(const tsr_program *program) {
+    if (has_command(program, TSR_OP_VERIFY)) return VERSION_VERIFY;
+    for (uint32_t i = 0; i < program->entry_count; i++)
+        if (program->entries[i].size_count) return VERSION_SIZES;
     for (uint32_t i = 0; i < program->entry_count; i++)
         if (tsr_program_has_offloads(&program->entries[i])) return 9;
     for (uint32_t i = 0; i < program->entry_count; i++)
@@ -128,9 +151,11 @@ tsr_result tsr_program_encode(tsr_ctx *ctx, const tsr_program *program, tsr_aren
         tsr_buffer_u32(&out, entry->buffer_count);
         tsr_buffer_u32(&out, entry->command_count);
         if (version >= VERSION_REGIONS) write_regions(&out, entry);
-        for (uint32_t j = 0; j < entry->buffer_count; j++) write_buffer(&out, &entry->buffers[j]);
+        if (version >= VERSION_SIZES) write_sizes(&out, entry);
+        for (uint32_t j = 0; j < entry->buffer_count; j++)
+            write_buffer(&out, &entry->buffers[j], version);
         for (uint32_t j = 0; j < entry->command_count; j++)
-            write_command(&out, &entry->commands[j]);
+            write_command(&out, &entry->commands[j], version);
     }
     void *bytes = out.failed ? NULL : tsr_arena_memdup(arena, out.bytes, out.size_bytes);
     size_t size_bytes = out.size_bytes;
@@ -220,6 +245,10 @@ static TSR_RESULT read_buffer(reader *r, tsr_program_buffer *buffer) {
         READ_FAIL(r, "rank: expected 0 ... %d, got %u", TSR_RANK_MAX, buffer->shape.rank);
     TRY(r->ctx, need(r, (size_t)buffer->shape.rank * DIM_BYTES));
     for (uint32_t i = 0; i < buffer->shape.rank; i++) buffer->shape.dims[i] = take_u64(r);
+    if (r->version >= VERSION_SIZES) {
+        TRY(r->ctx, need(r, 4));
+        buffer->rows = take_u32(r);
+    }
     return read_string(r, TSR_PROGRAM_TEXT_MAX, &buffer->name);
 }
 
@@ -229,6 +258,11 @@ static TSR_RESULT read_command(reader *r, tsr_program_command *command) {
     command->kernel = take_u32(r);
     command->grid = take_u64(r);
     command->cost = take_u64(r);
+    if (r->version >= VERSION_SIZES) {
+        TRY(r->ctx, need(r, 4 + 4 + 4 + 4));
+        command->grid_size = take_u32(r);
+        command->cost_size = take_u32(r);
+    }
     command->argument_count = take_u32(r);
     command->written_from = take_u32(r);
     TRY(r->ctx, read_items(r, "arguments", command->argument_count, TSR_PROGRAM_ARGUMENTS_MAX,
@@ -253,6 +287,21 @@ static TSR_RESULT read_regions(reader *r, tsr_program_entry *entry) {
     return TSR_SUCCESS;
 }
 
+static TSR_RESULT read_sizes(reader *r, tsr_program_entry *entry) {
+    TRY(r->ctx, need(r, 4));
+    entry->size_count = take_u32(r);
+    TRY(r->ctx, read_items(r, "sizes", entry->size_count, TSR_PROGRAM_SIZES_MAX, SIZE_BYTES,
+                           sizeof *entry->sizes, &entry->sizes));
+    for (uint32_t i = 0; i < entry->size_count; i++) {
+        tsr_program_size *size = &entry->sizes[i];
+        size->kind = (tsr_size_kind)take_u32(r);
+        size->a = take_u32(r);
+        size->b = take_u32(r);
+        size->number = take_u64(r);
+    }
+    return TSR_SUCCESS;
+}
+
 static TSR_RESULT read_entry(reader *r, tsr_program_entry *entry) {
     TRY(r->ctx, read_string(r, TSR_NAME_MAX, &entry->name));
     TRY(r->ctx, need(r, ENTRY_BYTES_MIN - STRING_BYTES_MIN));
@@ -260,6 +309,7 @@ static TSR_RESULT read_entry(reader *r, tsr_program_entry *entry) {
     entry->buffer_count = take_u32(r);
     entry->command_count = take_u32(r);
     if (r->version >= VERSION_REGIONS) TRY(r->ctx, read_regions(r, entry));
+    if (r->version >= VERSION_SIZES) TRY(r->ctx, read_sizes(r, entry));
     TRY(r->ctx, read_items(r, "buffers", entry->buffer_count, TSR_PROGRAM_BUFFERS_MAX,
                            BUFFER_BYTES_MIN, sizeof *entry->buffers, &entry->buffers));
     r->what = "buffers";

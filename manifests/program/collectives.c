@@ -93,7 +93,7 @@ typedef struct walk {
 #define EXPECT TSR_PROGRAM_EXPECT
 
 /* `other`: one more space that will do. */
-static bool lies(tsr_space space, tsr_collective_location location, tsr_space other) {
+static bool is_in(tsr_space space, tsr_collective_location location, tsr_space other) {
     if (space == other) return true;
     if (location == TSR_COLLECTIVE_LOCATION_SUM) return space == TSR_SPACE_SUMS;
     if (location == TSR_COLLECTIVE_LOCATION_OWN) return space == TSR_SPACE_VRANK;
@@ -113,12 +113,12 @@ static TSR_RESULT check_collective(walk *w, const tsr_program_command *command) 
     tsr_space also = row->kind == TSR_COLLECTIVE_ALL_GATHER ? TSR_SPACE_PART
                      : row->kind == TSR_COLLECTIVE_SLICE    ? TSR_SPACE_SUMS
                                                             : from->space + 1; /* no other space */
-    EXPECT(w, lies(to->space, row->to, to->space + 1) && lies(from->space, row->from, also),
+    EXPECT(w, is_in(to->space, row->to, to->space + 1) && is_in(from->space, row->from, also),
            "%s: expected its result %s and its operand %s, got spaces %u and %u", row->name,
-           row->to == TSR_COLLECTIVE_LOCATION_ALL ? "in one place"
+           row->to == TSR_COLLECTIVE_LOCATION_ALL ? "in one buffer"
                                                   : "in a slot of each virtual rank",
            row->from == TSR_COLLECTIVE_LOCATION_SUM   ? "a sum over virtual ranks"
-           : row->from == TSR_COLLECTIVE_LOCATION_ALL ? "in one place"
+           : row->from == TSR_COLLECTIVE_LOCATION_ALL ? "in one buffer"
                                                       : "in a slot of each virtual rank",
            (unsigned)to->space, (unsigned)from->space);
     EXPECT(w,

@@ -126,7 +126,7 @@ static TSR_RESULT check_slice(walk *w, const tsr_program_command *c) {
 
 static bool is_plain(tsr_opcode opcode) {
     return opcode == TSR_OP_LAUNCH || opcode == TSR_OP_COPY || opcode == TSR_OP_PREPARE ||
-           tsr_program_is_control(opcode);
+           opcode == TSR_OP_VERIFY || tsr_program_is_control(opcode);
 }
 
 static TSR_RESULT check_writes(const walk *w, const tsr_program_command *c) {

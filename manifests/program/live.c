@@ -49,11 +49,11 @@ static int by_offset(const void *a, const void *b) {
     return (*x > *y) - (*x < *y);
 }
 
-/* Returns the number of each buffer's place in the workspace; NULL if out of memory. */
+/* Returns the number of each buffer's slot in the workspace; NULL if out of memory. */
 static uint32_t *number_slots(const tsr_program_entry *plan, tsr_arena *arena) {
     uint64_t *offsets = TSR_NEW(arena, uint64_t, plan->buffer_count + 1);
-    uint32_t *places = TSR_NEW(arena, uint32_t, plan->buffer_count + 1), count = 0;
-    if (!offsets || !places) return NULL;
+    uint32_t *slots = TSR_NEW(arena, uint32_t, plan->buffer_count + 1), count = 0;
+    if (!offsets || !slots) return NULL;
     for (uint32_t i = 0; i < plan->buffer_count; i++) offsets[i] = plan->buffers[i].offset_bytes;
     qsort(offsets, plan->buffer_count, sizeof *offsets, by_offset);
     for (uint32_t i = 0; i < plan->buffer_count; i++)
@@ -61,41 +61,41 @@ static uint32_t *number_slots(const tsr_program_entry *plan, tsr_arena *arena) {
     for (uint32_t i = 0; i < plan->buffer_count; i++) {
         const uint64_t *found =
             bsearch(&plan->buffers[i].offset_bytes, offsets, count, sizeof *offsets, by_offset);
-        places[i] = (uint32_t)(found - offsets);
+        slots[i] = (uint32_t)(found - offsets);
     }
-    return places;
+    return slots;
 }
 
-/* `written`: 1 + the buffer that was last written at each place. A buffer at the same place may
+/* `written`: 1 + the buffer that was last written at each slot. A buffer at the same slot may
  * read the value in another shape: the written buffer lives until that read. */
-static void note_reads(const tsr_program_entry *plan, uint32_t command, const uint32_t *places,
+static void note_reads(const tsr_program_entry *plan, uint32_t command, const uint32_t *slots,
                        const uint32_t *written, lifetime *lives) {
     const tsr_program_command *c = &plan->commands[command];
     uint32_t end = tsr_program_written_end(c);
     for (uint32_t k = 0; k < c->argument_count; k++) {
         bool writes = k >= c->written_from && k < end;
-        uint32_t buffer = c->arguments[k], last = written[places[buffer]];
+        uint32_t buffer = c->arguments[k], last = written[slots[buffer]];
         if (writes || !last || plan->buffers[buffer].space != TSR_SPACE_WORKSPACE) continue;
         if (lives[last - 1].last < command) lives[last - 1].last = command;
     }
 }
 
-static void note_writes(const tsr_program_entry *plan, uint32_t command, const uint32_t *places,
+static void note_writes(const tsr_program_entry *plan, uint32_t command, const uint32_t *slots,
                         uint32_t *written) {
     const tsr_program_command *c = &plan->commands[command];
     uint32_t end = tsr_program_written_end(c);
     for (uint32_t k = c->written_from; k < end; k++)
         if (plan->buffers[c->arguments[k]].space == TSR_SPACE_WORKSPACE)
-            written[places[c->arguments[k]]] = c->arguments[k] + 1;
+            written[slots[c->arguments[k]]] = c->arguments[k] + 1;
 }
 
 static bool extend_viewed(const tsr_program_entry *plan, tsr_arena *arena, lifetime *lives) {
-    uint32_t *places = number_slots(plan, arena);
+    uint32_t *slots = number_slots(plan, arena);
     uint32_t *written = TSR_NEW(arena, uint32_t, plan->buffer_count + 1);
-    if (!places || !written) return false;
+    if (!slots || !written) return false;
     for (uint32_t c = 0; c < plan->command_count; c++) {
-        note_reads(plan, c, places, written, lives);
-        note_writes(plan, c, places, written);
+        note_reads(plan, c, slots, written, lives);
+        note_writes(plan, c, slots, written);
     }
     return true;
 }
@@ -147,14 +147,21 @@ bool tsr_program_live(const tsr_program_entry *plan, tsr_arena *arena, uint64_t 
     return true;
 }
 
+/* The size in a call. */
+static uint64_t size_in_call(const tsr_program_buffer *buffer, const uint64_t *sizes) {
+    uint64_t size = tsr_program_buffer_size(buffer);
+    if (!sizes || !buffer->rows || !size) return size;
+    return size / buffer->shape.dims[0] * sizes[buffer->rows - 1];
+}
+
 uint64_t tsr_program_command_bytes(const tsr_program_entry *entry,
-                                   const tsr_program_command *command) {
+                                   const tsr_program_command *command, const uint64_t *sizes) {
     uint64_t sum = 0;
     if (command->opcode == TSR_OP_VRANK_SUM) /* an addition reads two and writes one */
         return 3 * tsr_program_buffer_size(&entry->buffers[command->arguments[0]]);
     for (uint32_t i = 0; i < command->argument_count; i++) {
         const tsr_program_buffer *buffer = &entry->buffers[command->arguments[i]];
-        if (buffer->space != TSR_SPACE_HOST) sum += tsr_program_buffer_size(buffer);
+        if (buffer->space != TSR_SPACE_HOST) sum += size_in_call(buffer, sizes);
     }
     return sum;
 }

@@ -19,7 +19,7 @@ typedef struct prepacked {
     uint32_t ready_in; /* 1 + the last entry that has written it */
 } prepacked;
 
-/* What is being looked at; the names are verified before a place is made of them. */
+/* What is being looked at; the names are verified before a subject is made of them. */
 typedef struct checker {
     tsr_ctx *ctx;
     tsr_code code;
@@ -76,7 +76,7 @@ bool tsr_program_splits(const tsr_config *config, const tsr_config_entry *entry,
            input->source == TSR_PORT_DATA;
 }
 
-static bool is_placed(tsr_space space) {
+static bool has_offset(tsr_space space) {
     return space == TSR_SPACE_WORKSPACE || space == TSR_SPACE_HOST || space == TSR_SPACE_VRANK ||
            space == TSR_SPACE_SUMS;
 }
@@ -137,8 +137,15 @@ done:
 
 /* ---- buffers ---- */
 
-static tsr_shape part_shape(const tsr_config *config, const tsr_config_tensor *tensor) {
-    tsr_shape part = {.rank = 1};
+/* A vector, or rows of the tensor if `as` has them. */
+static tsr_shape part_shape(const tsr_config *config, const tsr_config_tensor *tensor,
+                            const tsr_shape *as) {
+    tsr_shape part = tensor->shape;
+    if (part.rank > 1 && part.dims[0] % config->virtual_ranks == 0) {
+        part.dims[0] /= config->virtual_ranks;
+        if (tsr_shape_equal(&part, as)) return part;
+    }
+    part = (tsr_shape){.rank = 1};
     bool fits = tsr_shape_count(&tensor->shape, &part.dims[0]);
     TSR_ASSERT(fits); /* a valid config */
     part.dims[0] = tsr_collective_part(part.dims[0], config->virtual_ranks);
@@ -161,7 +168,7 @@ static TSR_RESULT check_bound(const checker *p, const tsr_program_buffer *buffer
     if (of_tensor) {
         const tsr_config_tensor *tensor = &p->config->tensors[buffer->index];
         bool whole = buffer->space == TSR_SPACE_TENSOR;
-        part = part_shape(p->config, tensor);
+        part = part_shape(p->config, tensor, &buffer->shape);
         space = whole ? "tensor" : "a virtual rank's part of tensor";
         name = tensor->name, dtype = tensor->dtype, shape = whole ? &tensor->shape : &part;
     } else {
@@ -223,18 +230,19 @@ static TSR_RESULT check_buffer(const checker *p, const tsr_program_buffer *buffe
            "expected less than 2^63 bytes, got %s",
            tsr_type_format(buffer->dtype, &buffer->shape, text));
     EXPECT(p,
-           (buffer->space >= TSR_SPACE_TENSOR && buffer->space <= TSR_SPACE_HOST) ||
+           (buffer->space >= TSR_SPACE_TENSOR && buffer->space <= TSR_SPACE_SIZE) ||
                (buffer->space >= TSR_SPACE_VRANK && buffer->space <= TSR_SPACE_PART),
-           "space: expected 1 ... %d or %d ... %d, got %u", TSR_SPACE_HOST, TSR_SPACE_VRANK,
+           "space: expected 1 ... %d or %d ... %d, got %u", TSR_SPACE_SIZE, TSR_SPACE_VRANK,
            TSR_SPACE_PART, (unsigned)buffer->space);
     bool part = buffer->space == TSR_SPACE_PART && p->config->virtual_ranks > 1;
-    EXPECT(p, buffer->space <= TSR_SPACE_HOST || has_vranks(p) || part,
+    EXPECT(p, buffer->space <= TSR_SPACE_SIZE || has_vranks(p) || part,
            "space: expected one of an entry without virtual ranks, got %u",
            (unsigned)buffer->space);
     EXPECT(p, buffer->space != TSR_SPACE_HOST || !has_vranks(p),
            "space: expected none of the host in an entry with virtual ranks, got %u",
            (unsigned)buffer->space);
     if (buffer->space == TSR_SPACE_PREPACKED) return check_prepacked(p, buffer);
+    if (buffer->space == TSR_SPACE_SIZE) return TSR_SUCCESS; /* the rest is in sizes.c */
     if (buffer->space < TSR_SPACE_WORKSPACE || buffer->space == TSR_SPACE_PART)
         return check_bound(p, buffer);
     EXPECT(p, buffer->index == 0, "index: expected 0 in the workspace, got %u", buffer->index);
@@ -268,7 +276,9 @@ static TSR_RESULT check_written(const checker *p, const tsr_program_buffer *buff
     EXPECT(p, buffer->space != TSR_SPACE_PREPACKED,
            "arguments[%u]: expected a buffer that may be written, got prepacked buffer %u",
            argument, buffer->index);
-    EXPECT(p, buffer->space != TSR_SPACE_VRANK_NUMBER && buffer->space != TSR_SPACE_SUMS,
+    EXPECT(p,
+           buffer->space != TSR_SPACE_VRANK_NUMBER && buffer->space != TSR_SPACE_SUMS &&
+               buffer->space != TSR_SPACE_SIZE,
            "arguments[%u]: expected a buffer that may be written, got space %u", argument,
            (unsigned)buffer->space);
     if (buffer->space != TSR_SPACE_TENSOR && buffer->space != TSR_SPACE_PART) return TSR_SUCCESS;
@@ -293,7 +303,7 @@ static TSR_RESULT check_read(const checker *p, const tsr_program_buffer *buffer,
 
 bool tsr_program_overlap(const tsr_program_buffer *a, const tsr_program_buffer *b) {
     if (a->space != b->space) return false;
-    if (!is_placed(a->space)) return a->index == b->index;
+    if (!has_offset(a->space)) return a->index == b->index;
     return a->offset_bytes < b->offset_bytes + tsr_program_buffer_size(b) &&
            b->offset_bytes < a->offset_bytes + tsr_program_buffer_size(a);
 }
@@ -371,6 +381,26 @@ static TSR_RESULT check_prepare(const checker *p, const tsr_program_buffer *buff
     return TSR_SUCCESS;
 }
 
+void tsr_program_verify_bounds(const tsr_program_command *command, double *out_low,
+                               double *out_high) {
+    memcpy(out_low, &command->grid, sizeof *out_low);
+    memcpy(out_high, &command->cost, sizeof *out_high);
+}
+
+static TSR_RESULT check_verify(const checker *p, const tsr_program_buffer *buffers,
+                               const tsr_program_command *command) {
+    double low, high;
+    tsr_program_verify_bounds(command, &low, &high);
+    EXPECT(p, command->argument_count == 1 && command->written_from == 1 && command->kernel == 0,
+           "verify: expected 1 argument, written_from 1 and kernel 0, got %u, %u and %u",
+           command->argument_count, command->written_from, command->kernel);
+    EXPECT(p, low <= high, "verify: expected bounds in order, got %g and %g", low, high);
+    const tsr_program_buffer *buffer = &buffers[command->arguments[0]];
+    EXPECT(p, tsr_dtype_is_float(buffer->dtype), "verify: expected floats, got %s",
+           tsr_dtype_name(buffer->dtype));
+    return check_read(p, buffer, 0);
+}
+
 /* ENTER … AWAIT: the fields of the command; the order is checked in program_regions.c. */
 static TSR_RESULT check_ordered(const checker *p, const tsr_program_buffer *buffers,
                                 const tsr_program_command *command) {
@@ -385,7 +415,7 @@ static TSR_RESULT check_ordered(const checker *p, const tsr_program_buffer *buff
     EXPECT(p, transfer || leave || command->argument_count == 0, "expected no arguments, got %u",
            command->argument_count);
     EXPECT(p, !transfer || command->argument_count % 2 == 0,
-           "expected as many places as values, got %u in all", command->argument_count);
+           "expected as many targets as values, got %u in all", command->argument_count);
     uint32_t written_from = transfer ? half : command->argument_count;
     EXPECT(p, command->written_from == written_from, "written_from: expected %u, got %u",
            written_from, command->written_from);
@@ -403,6 +433,7 @@ static const check_fn checks[] = {
     [TSR_OP_LEAVE] = check_ordered,   [TSR_OP_EXPORT] = check_ordered,
     [TSR_OP_IMPORT] = check_ordered,  [TSR_OP_AWAIT] = check_ordered,
     [TSR_OP_OFFLOAD] = check_copy,    [TSR_OP_PREFETCH] = check_copy,
+    [TSR_OP_VERIFY] = check_verify,
 };
 static_assert(TSR_COUNT(checks) == TSR_OP_LAST + 1, "one check per opcode");
 
@@ -549,7 +580,7 @@ static TSR_RESULT check_command(const checker *p, const tsr_program_entry *entry
         EXPECT(p, !is_of_vrank(p, &entry->buffers[command->arguments[i]]),
                "arguments[%u]: expected a buffer seen outside of loops over virtual ranks, got %u",
                i, command->arguments[i]);
-    bool sums = command->opcode == TSR_OP_VRANK_SUM; /* to a place of its own, which was checked */
+    bool sums = command->opcode == TSR_OP_VRANK_SUM; /* to memory of its own, which was checked */
     uint32_t end = sums ? 0 : tsr_program_written_end(command);
     for (uint32_t i = command->written_from; i < end; i++) {
         const tsr_program_buffer *buffer = &entry->buffers[command->arguments[i]];
@@ -647,6 +678,7 @@ tsr_result tsr_program_verify(tsr_ctx *ctx, const tsr_program *program, const ts
     TRY_GOTO(ctx, result, tsr_program_verify_collectives(ctx, program, config, code));
     TRY_GOTO(ctx, result, tsr_program_verify_control(ctx, program, code));
     TRY_GOTO(ctx, result, tsr_program_verify_offloads(ctx, program, code));
+    TRY_GOTO(ctx, result, tsr_program_verify_sizes(ctx, program, config, code));
 done:
     free(p.prepacked);
     free(p.changed);

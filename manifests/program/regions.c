@@ -114,13 +114,13 @@ static TSR_RESULT check_pairs(walk *w, const tsr_program_command *command) {
     for (uint32_t i = 0; i < half; i++) {
         const tsr_program_buffer *from = &w->entry->buffers[command->arguments[i]];
         const tsr_program_buffer *to = &w->entry->buffers[command->arguments[half + i]];
-        const tsr_program_buffer *kept = export ? to : from;
+        const tsr_program_buffer *tensor = export ? to : from;
         char wanted[TSR_TYPE_TEXT_MAX], got[TSR_TYPE_TEXT_MAX];
         if (from->dtype != to->dtype || !tsr_shape_equal(&from->shape, &to->shape))
-            REFUSE(w, "arguments[%u]: expected %s as its place has, got %s", i,
+            REFUSE(w, "arguments[%u]: expected %s as its tensor has, got %s", i,
                    tsr_type_format(to->dtype, &to->shape, wanted),
                    tsr_type_format(from->dtype, &from->shape, got));
-        if (kept->space != TSR_SPACE_TENSOR || (export && from->space == TSR_SPACE_TENSOR) ||
+        if (tensor->space != TSR_SPACE_TENSOR || (export && from->space == TSR_SPACE_TENSOR) ||
             (!export && to->space == TSR_SPACE_TENSOR))
             REFUSE(w, "arguments[%u]: expected one of the two in a tensor, got spaces %u and %u", i,
                    (unsigned)from->space, (unsigned)to->space);

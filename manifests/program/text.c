@@ -28,13 +28,16 @@ static void format_buffer(const tsr_program_buffer *buffer, const tsr_config *co
         tsr_buffer_printf(out, "output %s", entry->outputs[buffer->index].name);
         break;
     case TSR_SPACE_PREPACKED:
-        tsr_buffer_printf(out, "prepared %u", buffer->index);
+        tsr_buffer_printf(out, "prepacked %u", buffer->index);
         break;
     case TSR_SPACE_WORKSPACE:
         tsr_buffer_printf(out, "workspace +%" PRIu64, buffer->offset_bytes);
         break;
     case TSR_SPACE_HOST:
         tsr_buffer_printf(out, "host +%" PRIu64, buffer->offset_bytes);
+        break;
+    case TSR_SPACE_SIZE:
+        tsr_buffer_printf(out, "size %u", buffer->index);
         break;
     case TSR_SPACE_VRANK:
         tsr_buffer_printf(out, "virtual rank +%" PRIu64, buffer->offset_bytes);
@@ -50,7 +53,9 @@ static void format_buffer(const tsr_program_buffer *buffer, const tsr_config *co
         break;
     }
     if (buffer->name[0]) tsr_buffer_printf(out, " \"%s\"", buffer->name);
-    tsr_buffer_printf(out, " : %s\n", tsr_type_format(buffer->dtype, &buffer->shape, text));
+    tsr_buffer_printf(out, " : %s", tsr_type_format(buffer->dtype, &buffer->shape, text));
+    if (buffer->rows) tsr_buffer_printf(out, " rows #%u", buffer->rows - 1);
+    tsr_buffer_text(out, "\n");
 }
 
 static void format_arguments(const char *word, const tsr_program_command *command, uint32_t begin,
@@ -147,13 +152,34 @@ static void format_regions(const tsr_program_entry *entry, const tsr_config *con
         tsr_buffer_printf(out, "  on_recovery @%s\n", config->entries[entry->on_recovery - 1].name);
 }
 
+/* "#2 = multiply #0, #1" */
+static void format_sizes(const tsr_program_entry *entry, const tsr_open_dim *dim, tsr_buffer *out) {
+    for (uint32_t i = 0; i < entry->size_count; i++) {
+        const tsr_program_size *size = &entry->sizes[i];
+        tsr_buffer_printf(out, "  #%u = ", i);
+        if (size->kind == TSR_SIZE_DIM)
+            tsr_buffer_printf(out, "%s, %" PRIu64 " to %" PRIu64 "\n", dim->name, dim->low,
+                              dim->high);
+        else if (size->kind == TSR_SIZE_CONSTANT)
+            tsr_buffer_printf(out, "%" PRIu64 "\n", size->number);
+        else
+            tsr_buffer_printf(out, "%s #%u, #%u\n", tsr_size_kind_name(size->kind), size->a,
+                              size->b);
+    }
+}
+
 static void format_command(const tsr_program_command *command, const tsr_program *program,
                            const tsr_program_entry *entry, tsr_buffer *out) {
     const char *copy = command->opcode == TSR_OP_COPY       ? "copy"
                        : command->opcode == TSR_OP_OFFLOAD  ? "offload"
                        : command->opcode == TSR_OP_PREFETCH ? "prefetch"
                                                             : NULL;
-    if (format_ordered(command, entry, out)) {
+    if (command->opcode == TSR_OP_VERIFY) {
+        double low, high;
+        tsr_program_verify_bounds(command, &low, &high);
+        tsr_buffer_printf(out, "verify %%%u between %.9g and %.9g", command->arguments[0], low,
+                          high);
+    } else if (format_ordered(command, entry, out)) {
     } else if (copy) {
         tsr_buffer_printf(out, "%s %%%u <- %%%u", copy, command->arguments[0],
                           command->arguments[1]);
@@ -161,7 +187,9 @@ static void format_command(const tsr_program_command *command, const tsr_program
         tsr_buffer_printf(out, "%s @%s grid %" PRIu64,
                           command->opcode == TSR_OP_PREPARE ? "prepare" : "launch",
                           program->kernels[command->kernel], command->grid);
+        if (command->grid_size) tsr_buffer_printf(out, " (#%u)", command->grid_size - 1);
         if (command->cost) tsr_buffer_printf(out, " cost %" PRIu64, command->cost);
+        if (command->cost_size) tsr_buffer_printf(out, " (#%u)", command->cost_size - 1);
         format_arguments(" read", command, 0, command->written_from, out);
         format_arguments(" write", command, command->written_from, command->argument_count, out);
     }
@@ -185,6 +213,7 @@ void tsr_program_format(const tsr_program *program, const tsr_config *config, ts
             tsr_buffer_printf(out, ", host %" PRIu64 " byte%s", host_bytes, TSR_PLURAL(host_bytes));
         tsr_buffer_text(out, "\n");
         format_regions(entry, config, out);
+        format_sizes(entry, &declared->open, out);
         for (uint32_t j = 0; j < entry->buffer_count; j++) {
             tsr_buffer_printf(out, "  %%%u = ", j);
             format_buffer(&entry->buffers[j], config, declared, out);

@@ -3,11 +3,49 @@
 
 #include "runtime/base/io/json.h"
 
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+const char *tsr_hyperparameter_format(double value,
+                                      char out_text[static TSR_HYPERPARAMETER_VALUE_MAX]) {
+    if (fabs(value) < 1e15 && value == floor(value)) {
+        snprintf(out_text, TSR_HYPERPARAMETER_VALUE_MAX, "%.0f", value);
+        return out_text;
+    }
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(out_text, TSR_HYPERPARAMETER_VALUE_MAX, "%.*g", digits, value);
+        if (strtod(out_text, NULL) == value) break;
+    }
+    return out_text;
+}
+
+const tsr_hyperparameter *tsr_identity_find(const tsr_identity *identity, const char *name) {
+    for (size_t i = 0; i < identity->hyperparameter_count; i++)
+        if (strcmp(identity->hyperparameters[i].name, name) == 0)
+            return &identity->hyperparameters[i];
+    return NULL;
+}
+
+uint64_t tsr_identity_get_set(const tsr_identity *identity) {
+    uint64_t set = 0;
+    for (size_t i = 0; i < identity->hyperparameter_count; i++)
+        if (identity->hyperparameters[i].is_set) set |= UINT64_C(1) << i;
+    return set;
+}
 
 bool tsr_identity_is_known(const tsr_identity *identity) {
     static const tsr_digest unknown;
     return identity && !tsr_digest_equal(&identity->program, &unknown);
+}
+
+bool tsr_identity_mark_set(tsr_identity *identity, uint64_t set) {
+    tsr_hyperparameter *list = (tsr_hyperparameter *)(uintptr_t)identity->hyperparameters;
+    size_t count = identity->hyperparameter_count;
+    if (count < 64 && set >> count) return false;
+    for (size_t i = 0; i < count; i++) list[i].is_set = set >> i & 1;
+    return true;
 }
 
 size_t tsr_identity_size(const tsr_identity *identity) {
@@ -59,6 +97,7 @@ tsr_result tsr_identity_copy(tsr_ctx *ctx, const tsr_identity *identity, tsr_are
     for (size_t i = 0; i < count && copied; i++) {
         list[i].name = tsr_arena_strdup(arena, identity->hyperparameters[i].name);
         list[i].value = tsr_arena_strdup(arena, identity->hyperparameters[i].value);
+        list[i].is_set = identity->hyperparameters[i].is_set;
         copied = list[i].name && list[i].value;
     }
     if (!copied) FAIL(ctx, TSR_MEMORY, "no memory for %zu hyper-parameters", count);
@@ -77,9 +116,10 @@ bool tsr_identity_next_change(const tsr_identity *a, const tsr_identity *b, tsr_
         at->a += order <= 0;
         at->b += order >= 0;
         if (order == 0 && strcmp(left->value, right->value) == 0) continue;
-        *out_change = (tsr_hyperparameter_change){order <= 0 ? left->name : right->name,
-                                                  order <= 0 ? left->value : NULL,
-                                                  order >= 0 ? right->value : NULL};
+        *out_change = (tsr_hyperparameter_change){
+            order <= 0 ? left->name : right->name, order <= 0 ? left->value : NULL,
+            order >= 0 ? right->value : NULL, order <= 0 && left->is_set,
+            order >= 0 && right->is_set};
         return true;
     }
     return false;

@@ -19,6 +19,16 @@ enum {
     TSR_HYPERPARAMETERS_BYTES_MAX = 2048, /* tsr_identity_size: a list fits into a token */
 };
 
+/* The shortest decimal number that is read as the same double, for a value of the list; an integer
+ * below 10^15 has no exponent. */
+const char *tsr_hyperparameter_format(double value,
+                                      char out_text[static TSR_HYPERPARAMETER_VALUE_MAX]);
+/* The member of this name, or NULL. */
+const tsr_hyperparameter *tsr_identity_find(const tsr_identity *identity, const char *name);
+/* Bit i: a run set value i of the list. */
+uint64_t tsr_identity_get_set(const tsr_identity *identity);
+/* Sets these marks in a list that the caller may write; false if a bit has no value. */
+bool tsr_identity_mark_set(tsr_identity *identity, uint64_t set);
 /* Bytes of the list in a token: each name and value, and a byte for the length of each. */
 size_t tsr_identity_size(const tsr_identity *identity);
 /* Returns NULL if names, values, order and limits are as above; else what is wrong. */

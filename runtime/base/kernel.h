@@ -15,7 +15,9 @@
 
 enum {
     TSR_KERNEL_ABI_VERSION = 1,
-    TSR_BUFFER_ALIGN_BYTES = 64, /* alignment of every buffer of a kernel */
+    /* Alignment of every buffer that a kernel writes. One that it only reads may be aligned to its
+     * elements: an input in memory of the caller. */
+    TSR_BUFFER_ALIGN_BYTES = 64,
 };
 
 typedef enum tsr_fault_kind {

@@ -46,10 +46,10 @@ static const struct {
 #undef X
 };
 
-static void look_up(tsr_suggestion *s) {
+static void search(tsr_suggestion *s) {
     for (size_t i = 0; i < TSR_COUNT(aliases) && !s->has_aliases; i++)
         s->has_aliases = strcmp(aliases[i].wrong, s->wrong) == 0;
-    s->looked_up = true;
+    s->searched = true;
 }
 
 static bool is_alias(const char *wrong, const char *name) {
@@ -62,7 +62,7 @@ static bool is_alias(const char *wrong, const char *name) {
 /* A name that continues the wrong one, "softmax_safe" for "softmax", counts as one wrong letter. */
 void tsr_suggest(tsr_suggestion *s, const char *name) {
     enum { DISTANCE_MAX = 3, SHORT = 4 };
-    if (!s->looked_up) look_up(s);
+    if (!s->searched) search(s);
     if (s->has_aliases && is_alias(s->wrong, name)) {
         s->best = name;
         s->distance = 0;

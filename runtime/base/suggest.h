@@ -17,7 +17,7 @@ typedef struct tsr_suggestion {
     const char *best; /* borrowed; NULL if no name is close enough */
     size_t distance;
     /* Private: the aliases of `wrong` are looked up once, with the first name offered. */
-    bool has_aliases, looked_up;
+    bool has_aliases, searched;
 } tsr_suggestion;
 
 void tsr_suggest(tsr_suggestion *suggestion, const char *name);

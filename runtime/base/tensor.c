@@ -2,6 +2,7 @@
 #include "runtime/base/tensor.h"
 
 #include "runtime/base/array.h"
+#include "runtime/base/format.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -9,25 +10,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+typedef enum dtype_kind { UNKNOWN, FLOAT, SIGNED, UNSIGNED, TRUTH, SMALL } dtype_kind;
+
 typedef struct dtype_row {
     tsr_dtype dtype;
     size_t size;
+    dtype_kind kind;
     const char *mlir, *safetensors, *numpy;
 } dtype_row;
 
+/* By wire number. */
 static const dtype_row dtype_rows[] = {
-#define X(name, number, size, mlir, safetensors, numpy)                                            \
-    {TSR_DTYPE_##name, size, mlir, safetensors, numpy},
+    {TSR_DTYPE_NONE, 0, UNKNOWN, "?", "?", "?"},
+#define X(name, number, size, kind, type, mlir, safetensors, numpy)                                \
+    [number] = {TSR_DTYPE_##name, size, kind, mlir, safetensors, numpy},
 #include "tessera/dtype.def"
 #undef X
 };
-enum { DTYPE_COUNT = TSR_COUNT(dtype_rows) };
-static const dtype_row unknown_row = {TSR_DTYPE_NONE, 0, "?", "?", "?"};
+_Static_assert(TSR_COUNT(dtype_rows) == TSR_DTYPE_COUNT + 1, "wire numbers have no gaps");
 
 static const dtype_row *find_row(tsr_dtype dtype) {
-    for (size_t i = 0; i < DTYPE_COUNT; i++)
-        if (dtype_rows[i].dtype == dtype) return &dtype_rows[i];
-    return &unknown_row;
+    return &dtype_rows[(unsigned)dtype <= TSR_DTYPE_COUNT ? dtype : TSR_DTYPE_NONE];
 }
 
 size_t tsr_dtype_size(tsr_dtype dtype) { return find_row(dtype)->size; }
@@ -36,7 +39,7 @@ const char *tsr_dtype_safetensors_name(tsr_dtype dtype) { return find_row(dtype)
 const char *tsr_dtype_numpy_name(tsr_dtype dtype) { return find_row(dtype)->numpy; }
 
 #define FIND_BY(field, text)                                                                       \
-    for (size_t i = 0; i < DTYPE_COUNT; i++)                                                       \
+    for (size_t i = 1; i < TSR_COUNT(dtype_rows); i++)                                             \
         if (strcmp(dtype_rows[i].field, text) == 0) return dtype_rows[i].dtype;                    \
     return TSR_DTYPE_NONE
 
@@ -44,6 +47,7 @@ tsr_dtype tsr_dtype_from_name(const char *name) { FIND_BY(mlir, name); }
 tsr_dtype tsr_dtype_from_safetensors(const char *name) { FIND_BY(safetensors, name); }
 tsr_dtype tsr_dtype_from_numpy(const char *descr) {
     if (strcmp(descr, "<V2") == 0) return TSR_DTYPE_BF16;
+    if (strcmp(descr, "<V1") == 0) return TSR_DTYPE_F8E4M3FN;
     FIND_BY(numpy, descr);
 }
 
@@ -62,62 +66,20 @@ const tsr_tensor *tsr_tensor_find(const tsr_tensor *tensors, size_t count, const
     return NULL;
 }
 
-/* ---- 16-bit floats: IEEE 754, `mantissa` stored bits, 15 - mantissa exponent bits ---- */
-
-enum { BF16_MANTISSA = 7, F16_MANTISSA = 10 };
-
-static double narrow_read(uint16_t bits, int mantissa) {
-    int bias = (1 << (14 - mantissa)) - 1, exponent = (bits & 0x7fff) >> mantissa;
-    int fraction = bits & ((1 << mantissa) - 1);
-    double value;
-    if (exponent == 2 * bias + 1)
-        value = fraction ? (double)NAN : (double)INFINITY;
-    else if (exponent)
-        value = ldexp((double)(fraction | 1 << mantissa), exponent - bias - mantissa);
-    else
-        value = ldexp((double)fraction, 1 - bias - mantissa);
-    return bits >> 15 ? -value : value;
-}
-
-/* Rounds to nearest, ties to even, in one step: with a detour through f32 some values would be
- * rounded twice. */
-static uint16_t narrow_write(double value, int mantissa) {
-    int bias = (1 << (14 - mantissa)) - 1, exponent = 0;
-    unsigned sign = signbit(value) ? 0x8000u : 0, infinity = (2u * (unsigned)bias + 1) << mantissa;
-    if (isnan(value)) return (uint16_t)(sign | infinity | 1u << (mantissa - 1));
-    if (isinf(value)) return (uint16_t)(sign | infinity);
-    if (value == 0) return (uint16_t)sign;
-    frexp(value, &exponent); /* |value| in [2^(exponent - 1), 2^exponent) */
-    int unit = (exponent < 2 - bias ? 2 - bias : exponent) - 1 - mantissa;
-    double scaled = ldexp(fabs(value), -unit), whole = floor(scaled), rest = scaled - whole;
-    unsigned steps = (unsigned)whole;
-    if (rest > 0.5 || (rest == 0.5 && steps & 1)) steps++;
-    /* A carry out of the fraction increments the exponent; a carry out of the exponent gives
-     * infinity. */
-    unsigned base = exponent < 2 - bias ? 0 : (unsigned)(exponent + bias - 2) << mantissa;
-    unsigned bits = base + steps;
-    return (uint16_t)(sign | (bits < infinity ? bits : infinity));
+static unsigned read_code(tsr_dtype dtype, const void *data, uint64_t index) {
+    return tsr_dtype_size(dtype) == 1 ? ((const uint8_t *)data)[index]
+                                      : ((const uint16_t *)data)[index];
 }
 
 double tsr_dtype_read(tsr_dtype dtype, const void *data, uint64_t index) {
+    const tsr_format *format = tsr_format_of(dtype);
+    if (format) return tsr_format_read(format, read_code(dtype, data, index));
     switch (dtype) {
-    case TSR_DTYPE_F64:
-        return ((const double *)data)[index];
-    case TSR_DTYPE_F32:
-        return (double)((const float *)data)[index];
-    case TSR_DTYPE_I64:
-        return (double)((const int64_t *)data)[index];
-    case TSR_DTYPE_I32:
-        return (double)((const int32_t *)data)[index];
-    case TSR_DTYPE_I1:
-    case TSR_DTYPE_UI8:
-        return (double)((const uint8_t *)data)[index];
-    case TSR_DTYPE_I8:
-        return (double)((const int8_t *)data)[index];
-    case TSR_DTYPE_BF16:
-        return narrow_read(((const uint16_t *)data)[index], BF16_MANTISSA);
-    case TSR_DTYPE_F16:
-        return narrow_read(((const uint16_t *)data)[index], F16_MANTISSA);
+#define X(name, number, size, kind, type, mlir, safetensors, numpy)                                \
+    case TSR_DTYPE_##name:                                                                         \
+        return (double)((const type *)data)[index];
+#include "tessera/dtype.def"
+#undef X
     case TSR_DTYPE_NONE:
         break;
     }
@@ -126,43 +88,74 @@ double tsr_dtype_read(tsr_dtype dtype, const void *data, uint64_t index) {
 }
 
 void tsr_dtype_write(tsr_dtype dtype, double value, void *data, uint64_t index) {
+    const tsr_format *format = tsr_format_of(dtype);
+    if (format) {
+        unsigned code = tsr_format_write(format, value, (tsr_encoding){TSR_ROUND_NEAREST_EVEN});
+        if (tsr_dtype_size(dtype) == 1)
+            ((uint8_t *)data)[index] = (uint8_t)code;
+        else
+            ((uint16_t *)data)[index] = (uint16_t)code;
+        return;
+    }
+    if (dtype == TSR_DTYPE_I1) value = value != 0;
     switch (dtype) {
-    case TSR_DTYPE_F64:
-        ((double *)data)[index] = value;
+#define X(name, number, size, kind, type, mlir, safetensors, numpy)                                \
+    case TSR_DTYPE_##name:                                                                         \
+        ((type *)data)[index] = (type)value;                                                       \
         return;
-    case TSR_DTYPE_F32:
-        ((float *)data)[index] = (float)value;
-        return;
-    case TSR_DTYPE_I64:
-        ((int64_t *)data)[index] = (int64_t)value;
-        return;
-    case TSR_DTYPE_I32:
-        ((int32_t *)data)[index] = (int32_t)value;
-        return;
-    case TSR_DTYPE_I8:
-        ((int8_t *)data)[index] = (int8_t)value;
-        return;
-    case TSR_DTYPE_I1:
-        ((uint8_t *)data)[index] = value != 0;
-        return;
-    case TSR_DTYPE_UI8:
-        ((uint8_t *)data)[index] = (uint8_t)value;
-        return;
-    case TSR_DTYPE_BF16:
-        ((uint16_t *)data)[index] = narrow_write(value, BF16_MANTISSA);
-        return;
-    case TSR_DTYPE_F16:
-        ((uint16_t *)data)[index] = narrow_write(value, F16_MANTISSA);
-        return;
+#include "tessera/dtype.def"
+#undef X
     case TSR_DTYPE_NONE:
         break;
     }
     TSR_ASSERT(!"a tensor has a known dtype");
 }
 
-bool tsr_dtype_is_float(tsr_dtype dtype) {
-    return dtype == TSR_DTYPE_F64 || dtype == TSR_DTYPE_F32 || dtype == TSR_DTYPE_BF16 ||
-           dtype == TSR_DTYPE_F16;
+bool tsr_dtype_is_float(tsr_dtype dtype) { return find_row(dtype)->kind == FLOAT; }
+bool tsr_dtype_is_small(tsr_dtype dtype) { return find_row(dtype)->kind == SMALL; }
+bool tsr_dtype_is_signed(tsr_dtype dtype) { return find_row(dtype)->kind == SIGNED; }
+bool tsr_dtype_is_unsigned(tsr_dtype dtype) { return find_row(dtype)->kind == UNSIGNED; }
+
+unsigned tsr_dtype_bits(tsr_dtype dtype) {
+    const dtype_row *row = find_row(dtype);
+    return row->kind == TRUTH ? 1 : 8 * (unsigned)row->size;
+}
+
+tsr_dtype tsr_dtype_of_integer(unsigned bits, bool is_unsigned) {
+    for (size_t i = 1; i < TSR_COUNT(dtype_rows); i++) {
+        const dtype_row *row = &dtype_rows[i];
+        if (row->kind != FLOAT && row->kind != SMALL && tsr_dtype_bits(row->dtype) == bits &&
+            (row->kind == UNSIGNED) == is_unsigned)
+            return row->dtype;
+    }
+    return TSR_DTYPE_NONE;
+}
+
+tsr_dtype tsr_dtype_stored(tsr_dtype dtype) {
+    return tsr_dtype_is_float(dtype)
+               ? dtype
+               : tsr_dtype_of_integer(8 * (unsigned)tsr_dtype_size(dtype), false);
+}
+
+static bool is_whole(tsr_dtype dtype) {
+    return !tsr_dtype_is_float(dtype) && !tsr_dtype_is_small(dtype) && dtype != TSR_DTYPE_NONE;
+}
+
+int64_t tsr_dtype_lowest(tsr_dtype dtype) {
+    TSR_ASSERT(is_whole(dtype));
+    return tsr_dtype_is_signed(dtype) ? INT64_MIN >> (64 - tsr_dtype_bits(dtype)) : 0;
+}
+
+uint64_t tsr_dtype_highest(tsr_dtype dtype) {
+    TSR_ASSERT(is_whole(dtype));
+    return UINT64_MAX >> (64 - tsr_dtype_bits(dtype) + tsr_dtype_is_signed(dtype));
+}
+
+bool tsr_dtype_holds(tsr_dtype dtype, double value) {
+    if (tsr_dtype_is_small(dtype)) return tsr_dtype_rounds_finite(dtype, value);
+    /* The end of a range of 64 bits is not a double; the number after it is. */
+    return value == floor(value) && value >= (double)tsr_dtype_lowest(dtype) &&
+           value < 2 * (double)(tsr_dtype_highest(dtype) / 2 + 1);
 }
 
 double tsr_dtype_below(tsr_dtype dtype, double bound) {
@@ -183,7 +176,7 @@ double tsr_dtype_below(tsr_dtype dtype, double bound) {
 
 bool tsr_dtype_rounds_finite(tsr_dtype dtype, double value) {
     double rounded = 0;
-    TSR_ASSERT(tsr_dtype_is_float(dtype));
+    TSR_ASSERT(tsr_dtype_is_float(dtype) || tsr_dtype_is_small(dtype));
     tsr_dtype_write(dtype, value, &rounded, 0);
     return isfinite(tsr_dtype_read(dtype, &rounded, 0));
 }
@@ -300,7 +293,7 @@ uint64_t tsr_tensor_find_nonfinite(const tsr_tensor *tensor, double *out_value) 
 }
 
 const char *tsr_dtype_names(void) {
-#define X(name, wire, size, text, safetensors, numpy) ", " text
+#define X(name, number, size, kind, type, mlir, safetensors, numpy) ", " mlir
     static const char all[] =
 #include "tessera/dtype.def"
         ;

@@ -11,19 +11,19 @@
 #include <inttypes.h>
 #include <string.h>
 
-void tsr_collect_add_good(tsr_coordinator *c, tsr_kept kept) {
+void tsr_collect_add_good(tsr_coordinator *c, tsr_retained retained) {
     if (TSR_MUTANT(ONE_STAYS)) c->good_count = 0;
     if (c->good_count == c->options.keep) {
         memmove(c->good, c->good + 1, (c->options.keep - 1) * sizeof *c->good);
         c->good_count--;
     }
-    c->good[c->good_count++] = kept;
+    c->good[c->good_count++] = retained;
 }
 
 /* A generation to be kept: one of the newest, or the best one that one of these names. */
 static bool is_good(const tsr_coordinator *c, const tsr_name *name) {
     for (uint32_t i = 0; i < c->good_count; i++)
-        if (tsr_kept_has(&c->good[i], name)) return true;
+        if (tsr_retained_has(&c->good[i], name)) return true;
     return false;
 }
 
@@ -137,7 +137,7 @@ tsr_result tsr_collect_read_back(tsr_ctx *ctx, tsr_coordinator *c) {
                        "\"purpose\":\"read-back\",\"bytes\":%" PRIu64,
                        tsr_manifest_data_bytes(c->plan));
         c->best = tsr_best_of(c->plan);
-        tsr_collect_add_good(c, tsr_kept_of(c->plan));
+        tsr_collect_add_good(c, tsr_retained_of(c->plan));
         result = tsr_coordinator_remove_old(ctx, c);
     }
     if (result.code)

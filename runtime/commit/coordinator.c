@@ -136,7 +136,7 @@ static tsr_result apply_choice(tsr_ctx *ctx, tsr_coordinator *c) {
         FAIL(ctx, TSR_STATE, "generation %" PRIu64 " is out of range", c->scan.highest_generation);
     if (c->recovery.found) {
         while (c->found_count--) tsr_collect_add_good(c, c->found[c->found_count]);
-        tsr_collect_add_good(c, tsr_kept_of(&c->recovered));
+        tsr_collect_add_good(c, tsr_retained_of(&c->recovered));
         TRY(ctx, sync_recovered(ctx, c));
         c->best = tsr_best_of(&c->recovered);
         c->recovery.generation = tsr_manifest_generation(&c->recovered);
@@ -213,10 +213,10 @@ static tsr_result choose(tsr_ctx *ctx, tsr_coordinator *c) {
     c->recovered = c->examined;
     c->recovery.found = true;
     if (c->scan.damaged_count)
-        tsr_log(ctx, TSR_LOG_WARNING, "going on from generation %" PRIu64 " at step %" PRIu64,
+        tsr_log(ctx, TSR_LOG_WARNING, "resuming from generation %" PRIu64 " at step %" PRIu64,
                 c->recovered.token.generation, c->recovered.token.position.step);
     c->wanted = left > c->options.keep ? c->options.keep - 1 : 0;
-    c->found = TSR_NEW(&c->arena, tsr_kept, c->wanted + 1);
+    c->found = TSR_NEW(&c->arena, tsr_retained, c->wanted + 1);
     if (!c->found)
         return stop(ctx, c, tsr_fail_(ctx, TSR_MEMORY, 0, __FILE__, __LINE__, "no memory"));
     c->candidate++;
@@ -241,7 +241,7 @@ static tsr_result judge(tsr_ctx *ctx, tsr_coordinator *c) {
                    "\"purpose\":\"%s\",\"bytes\":%" PRIu64, recovering ? "recover" : "count",
                    tsr_manifest_data_bytes(&c->examined));
     if (recovering) return choose(ctx, c);
-    c->found[c->found_count++] = tsr_kept_of(&c->examined);
+    c->found[c->found_count++] = tsr_retained_of(&c->examined);
     c->candidate++;
     return count_next(ctx, c);
 }
@@ -351,7 +351,7 @@ static tsr_result allocate(tsr_ctx *ctx, const tsr_coordinator_options *options,
         listings[i]->capacity = listings[i]->names ? TSR_SCRATCH_NAMES : 0;
     }
     c->options.directory = tsr_arena_strdup(&c->arena, options->directory);
-    c->good = TSR_NEW(&c->arena, tsr_kept, options->keep);
+    c->good = TSR_NEW(&c->arena, tsr_retained, options->keep);
     c->answered = TSR_NEW(&c->arena, bool, options->rank_count);
     if (!c->segment_names.capacity || !c->options.directory || !c->good || !c->answered)
         FAIL(ctx, TSR_MEMORY, "no memory for a state store");

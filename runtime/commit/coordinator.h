@@ -78,11 +78,11 @@ typedef struct tsr_coordinator {
     tsr_store_scan scan;   /* used while opening */
     size_t candidate;      /* index of the candidate that is being verified */
     tsr_manifest examined; /* manifest that is being verified */
-    tsr_kept *found; /* while COUNTING: the good generations; `wanted` is the required number */
+    tsr_retained *found; /* while COUNTING: the good generations; `wanted` is the required number */
     size_t found_count, wanted;
 
-    tsr_kept *good; /* generations known to be good, each verified from the storage device; oldest
-                       first */
+    tsr_retained *good; /* generations known to be good, each verified from the storage device;
+                       oldest first */
     uint32_t good_count;
     bool root_suspect; /* a sync after a removal failed: removed names may come back, so this run
                           removes nothing more */

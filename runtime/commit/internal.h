@@ -35,7 +35,7 @@ TSR_RESULT tsr_collect_read_back(tsr_ctx *ctx, tsr_coordinator *c);
 /* Removes files that no manifest names. The root has been synced since the last manifest was
  * removed. */
 TSR_RESULT tsr_collect_sweep(tsr_ctx *ctx, tsr_coordinator *c);
-void tsr_collect_add_good(tsr_coordinator *c, tsr_kept kept);
+void tsr_collect_add_good(tsr_coordinator *c, tsr_retained retained);
 
 static inline tsr_link tsr_manifest_link(const tsr_manifest *manifest) {
     return (tsr_link){manifest->token.generation, manifest->token.epoch, manifest->hash};

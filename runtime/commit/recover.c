@@ -24,7 +24,7 @@ tsr_result tsr_store_scan_read_candidate(tsr_ctx *ctx, const tsr_store_scan *sca
     for (size_t i = 0; i < scan->base_count && !TSR_MUTANT(BASE_HASH_UNCHECKED); i++)
         if (scan->bases[i].generation == name->generation && scan->bases[i].epoch == name->epoch &&
             !tsr_digest_equal(&scan->bases[i].manifest_hash, &out_manifest->hash))
-            FAIL(ctx, TSR_STATE, "%s is not the manifest that a later run went on from",
+            FAIL(ctx, TSR_STATE, "%s is not the manifest that a later run resumed from",
                  tsr_name_format(name, text));
     return TSR_SUCCESS;
 }
@@ -163,8 +163,8 @@ static void add_base(tsr_store_scan *scan, const tsr_link *base) {
 static void check_present(tsr_ctx *ctx, tsr_store_scan *scan, const tsr_link *link) {
     const uint64_t of = link->epoch, number = link->generation;
     bool named = tsr_listing_has(&scan->names, TSR_NAME_MANIFEST, of, number);
-    bool kept = tsr_listing_has(&scan->generations, TSR_NAME_GENERATION, of, number);
-    if (!number || TSR_MUTANT(MISSING_IS_EMPTY) || (named && (kept || !scan->candidate_count)))
+    bool exists = tsr_listing_has(&scan->generations, TSR_NAME_GENERATION, of, number);
+    if (!number || TSR_MUTANT(MISSING_IS_EMPTY) || (named && (exists || !scan->candidate_count)))
         return;
     if (scan->candidate_count && !scan->removed_epoch && !TSR_MUTANT(RETURNED_IS_DAMAGE))
         scan->removed_epoch = link->epoch;

@@ -186,14 +186,14 @@ tsr_result tsr_array_digest(tsr_ctx *ctx, const tsr_array *array, tsr_digest *ou
 }
 
 const char *tsr_quote(const char *text, size_t length, char out_text[static TSR_QUOTE_MAX]) {
-    size_t kept = length < TSR_QUOTE_MAX ? length : TSR_QUOTE_MAX - 4;
-    while (kept < length && kept && ((unsigned char)text[kept] & 0xC0) == 0x80) kept--;
-    const bool utf8 = tsr_utf8_valid(text, kept);
-    for (size_t i = 0; i < kept; i++) {
+    size_t shown = length < TSR_QUOTE_MAX ? length : TSR_QUOTE_MAX - 4;
+    while (shown < length && shown && ((unsigned char)text[shown] & 0xC0) == 0x80) shown--;
+    const bool utf8 = tsr_utf8_valid(text, shown);
+    for (size_t i = 0; i < shown; i++) {
         unsigned char c = (unsigned char)text[i];
         out_text[i] = c < 0x20 || c == 0x7F || (c > 0x7F && !utf8) ? '?' : text[i];
     }
-    memcpy(out_text + kept, kept < length ? "..." : "", kept < length ? 4 : 1);
+    memcpy(out_text + shown, shown < length ? "..." : "", shown < length ? 4 : 1);
     return out_text;
 }
 

@@ -29,8 +29,9 @@ enum {
     FLAG_UTF8 = 0x800,
     EXTRA_ZIP64 = 1,
     MODE_PLAIN_FILE = 0100644,
-    DATE_NONE = 0x21,      /* 1980-01-01, the earliest possible */
-    HEADERS_MAX = 1 << 16, /* bytes per array: a name in three places, a format's overhead */
+    DATE_NONE = 0x21, /* 1980-01-01, the earliest possible */
+    HEADERS_MAX =
+        1 << 16, /* bytes per array: a name that occurs three times, a format's overhead */
 };
 
 typedef struct stream {
@@ -70,7 +71,8 @@ struct tsr_array_writer {
     const array_format *format;
     const void *unsent; /* header that standard output has not got yet, in the arena; NULL: none */
     size_t unsent_bytes;
-    uint64_t size_bytes; /* end of the placed parts; finally the offset of a zip's directory */
+    uint64_t
+        size_bytes; /* end of the parts with offsets; finally the offset of a zip's directory */
 };
 
 /* ---- offsets ---- */

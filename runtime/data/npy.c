@@ -17,7 +17,7 @@ static const char magic[] = "\x93NUMPY";
 enum { MAGIC_BYTES = 6, PREFIX_BYTES = 10, ALIGN_BYTES = 64, GROWTH_DIGITS = 21 };
 
 static const char known_descrs[] = ""
-#define X(name, number, size, mlir, safetensors, numpy) " " numpy
+#define X(name, number, size, kind, type, mlir, safetensors, numpy) " " numpy
 #include "tessera/dtype.def"
 #undef X
     ;
@@ -202,7 +202,7 @@ done:
 }
 
 tsr_result tsr_npy_locate(tsr_ctx *ctx, tsr_array *array, const char *member, tsr_dtype flat) {
-    (void)member, (void)flat;
+    (void)member;
     size_t begin = 0, size = 0;
     uint64_t elements = 0;
     const uint64_t have = array->size_bytes;
@@ -212,6 +212,8 @@ tsr_result tsr_npy_locate(tsr_ctx *ctx, tsr_array *array, const char *member, ts
         FAIL(ctx, TSR_DATA, "'%s' has %" PRIu64 " byte%s; its NPY header ends at byte %zu",
              array->spec, have, TSR_PLURAL(have), begin + size);
     TRY(ctx, read_literal(ctx, array, begin, size, &elements));
+    /* NumPy has one name for all floats of 8 bits: the reader's expectation says which. */
+    if (tsr_dtype_is_small(array->dtype) && tsr_dtype_is_small(flat)) array->dtype = flat;
     array->offset_bytes += begin + size;
     array->size_bytes -= begin + size;
     if (elements != array->size_bytes)

@@ -19,7 +19,7 @@ enum { LENGTH_BYTES = 8 };
 static const char metadata_key[] = "__metadata__";
 
 static const char known_dtypes[] = ""
-#define X(name, number, size, mlir, safetensors, numpy) " " safetensors
+#define X(name, number, size, kind, type, mlir, safetensors, numpy) " " safetensors
 #include "tessera/dtype.def"
 #undef X
     ;

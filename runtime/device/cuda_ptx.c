@@ -5,6 +5,7 @@
  */
 #include "runtime/device/cuda_ptx.h"
 
+#include "runtime/base/array.h"
 #include "runtime/base/hash/hash.h"
 #include "runtime/base/hash/sha256.h"
 #include "runtime/base/random/quantile.h"
@@ -238,11 +239,61 @@ static void print_normals(tsr_buffer *out) {
       "mad.lo.u64 %%at, %%i, 4, %%at;\nst.global.f32 [%%at], %%v;\nDONE:\nret;\n}\n");
 }
 
+/* ---- reductions ---- */
+
+/* For each reduction: type of registers, and the instruction of a sum; NULL: a maximum of that
+ * type, which keeps a NaN. */
+static const struct {
+    const char *name, *type, *sum, *compare;
+    unsigned size_bytes; /* of an element */
+} combines[] = {
+    [TSR_REDUCTION_SUM_F32] = {"tsr_sum_f32", "f32", "add.rn.f32", NULL, 4},
+    [TSR_REDUCTION_SUM_F64] = {"tsr_sum_f64", "f64", "add.rn.f64", NULL, 8},
+    [TSR_REDUCTION_SUM_I64] = {"tsr_sum_i64", "b64", "add.s64", NULL, 8},
+    [TSR_REDUCTION_MAX_F32] = {"tsr_max_f32", "f32", NULL, "gt.f32", 4},
+    [TSR_REDUCTION_MAX_F64] = {"tsr_max_f64", "f64", NULL, "gt.f64", 8},
+    [TSR_REDUCTION_MAX_I64] = {"tsr_max_i64", "b64", NULL, "gt.s64", 8},
+};
+static_assert(TSR_COUNT(combines) == TSR_REDUCTION_COUNT, "one row each");
+
+const char *tsr_cuda_ptx_combine_name(tsr_reduction reduction) { return combines[reduction].name; }
+
+static void print_maximum(tsr_buffer *out, const char *type, const char *compare) {
+    bool is_float = type[0] == 'f';
+    P("setp.%s %%p1, %%a, %%b;\n", compare);
+    if (is_float) P("setp.nan.%s %%p2, %%a, %%a;\nor.pred %%p1, %%p1, %%p2;\n", type);
+    P("selp.%s %%a, %%a, %%b, %%p1;\n", type);
+}
+
+static void print_combine(tsr_buffer *out, tsr_reduction reduction) {
+    const char *type = combines[reduction].type;
+    P(".visible .entry %s(.param .u64 to, .param .u64 first, .param .u64 second, .param .u64 "
+      "number) {\n.reg .b32 %%r<3>;\n.reg .b64 %%i, %%l0, %%count, %%at;\n.reg .%s %%a, %%b;\n"
+      ".reg .pred %%p<3>;\nld.param.u64 %%count, [number];\n",
+      combines[reduction].name, type);
+    print_index(out);
+    P("mul.lo.u64 %%i, %%i, %u;\n", combines[reduction].size_bytes);
+    P("ld.param.u64 %%at, [first];\nadd.u64 %%at, %%at, %%i;\nld.global.%s %%a, [%%at];\n", type);
+    P("ld.param.u64 %%at, [second];\nadd.u64 %%at, %%at, %%i;\nld.global.%s %%b, [%%at];\n", type);
+    if (combines[reduction].sum)
+        P("%s %%a, %%a, %%b;\n", combines[reduction].sum);
+    else
+        print_maximum(out, type, combines[reduction].compare);
+    P("ld.param.u64 %%at, [to];\nadd.u64 %%at, %%at, %%i;\nst.global.%s [%%at], %%a;\nDONE:\n"
+      "ret;\n}\n",
+      type);
+}
+
+static void print_combines(tsr_buffer *out) {
+    for (unsigned i = 0; i < TSR_REDUCTION_COUNT; i++) print_combine(out, (tsr_reduction)i);
+}
+
 static void print_module(tsr_buffer *out, void (*print)(tsr_buffer *)) {
     P(".version 7.0\n.target sm_80\n.address_size 64\n");
     print(out);
     tsr_buffer_append(out, "", 1);
 }
 
+void tsr_cuda_ptx_combine(tsr_buffer *out) { print_module(out, print_combines); }
 void tsr_cuda_ptx_leaves(tsr_buffer *out) { print_module(out, print_leaves); }
 void tsr_cuda_ptx_normals(tsr_buffer *out) { print_module(out, print_normals); }

@@ -9,6 +9,7 @@
 
 #include "manifests/fatbin.h"
 #include "runtime/base/buffer.h"
+#include "runtime/transport/tree.h"
 
 /* Threads of a block, for both kernels. */
 enum { TSR_CUDA_PTX_THREADS = 64 };
@@ -20,8 +21,14 @@ enum { TSR_CUDA_PTX_THREADS = 64 };
  * 32-bit: thread i writes a + b * normal, rounded to f32; the normal samples equal those of
  * tsr_philox_normals. */
 #define TSR_CUDA_PTX_NORMALS "tsr_normals"
-/* Used by cuda_limits.c, only to measure its speed. */
+/* Only to measure its speed. */
 #define TSR_CUDA_PTX_RATE "tsr_rate"
+
+/* Kernels (out, a, b, count), all parameters 64 bits: thread i computes out[i] from a[i] and b[i]
+ * as tsr_tree_combine does; `out` may be a or b. */
+const char *tsr_cuda_ptx_combine_name(tsr_reduction reduction);
+/* Appends the text of a module with the kernels of all reductions, with its NUL. */
+void tsr_cuda_ptx_combine(tsr_buffer *out);
 
 /* Append the text of a module with each of the first two kernels, with its NUL. */
 void tsr_cuda_ptx_leaves(tsr_buffer *out);

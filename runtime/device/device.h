@@ -12,17 +12,26 @@
 #ifndef TSR_RUNTIME_DEVICE_DEVICE_H
 #define TSR_RUNTIME_DEVICE_DEVICE_H
 
+#include "runtime/base/arena.h"
 #include "runtime/base/hash/hash.h"
 #include "runtime/base/kernel.h"
 #include "runtime/base/result.h"
 #include "runtime/threads.h"
 #include "runtime/trace/roof.h"
+#include "runtime/transport/tree.h"
 
 typedef struct tsr_device tsr_device;
 
 typedef struct tsr_device_range {
     uint64_t offset_bytes, size_bytes; /* within the memory */
 } tsr_device_range;
+
+/* Memory of a device that other processes can map, or such memory of another process. */
+typedef struct tsr_device_window {
+    char *address; /* of the device */
+    uint64_t size_bytes;
+    uint64_t handle; /* private to the device */
+} tsr_device_window;
 
 /* Memory of `size_bytes` at two addresses, which are equal if the device shares memory with the
  * host. Otherwise the host must not dereference a device address. Host pages that are never touched
@@ -35,6 +44,7 @@ typedef struct tsr_device_memory {
      * if the device needs that. NULL: none. */
     char *offloaded;
     uint64_t offloaded_bytes;
+    tsr_device_window window; /* if the device was opened with `shares`: the memory at `device` */
     /* Called before a command, with each of its guarded addresses; a device with its own memory
      * calls it once with NULL, for all, before the first command that has any. NULL: no concurrent
      * readers. Set by the owner of the memory. */
@@ -100,7 +110,8 @@ typedef struct tsr_device_options {
     uint64_t memory_max;
     /* An asynchronous device waits after each command, so that an error names the command. */
     bool one_by_one;
-    bool draws;           /* draw will be called soon */
+    bool shares;          /* other processes will map its memory, if the device has `peers` */
+    bool samples;         /* draw will be called soon */
     uint64_t takes_bytes; /* bytes of files that a staged upload will take soon, see
                              tsr_device_staged_upload; 0: none */
     /* Text about the program's planned memory, appended to errors about a lack of memory; borrowed
@@ -134,6 +145,54 @@ typedef struct tsr_device_staged_upload {
     tsr_result (*end)(tsr_ctx *ctx, tsr_device *device);
 } tsr_device_staged_upload;
 
+/* Exchanges between devices of several processes on one host, without the host's memory. The
+ * commands are put into one of several streams of the device, and a later command of a stream
+ * begins when its earlier ones are done. Everything is called from the thread of runs. */
+typedef enum tsr_peer_stream {
+    TSR_PEER_MAIN, /* also has the commands of runs */
+    TSR_PEER_PUSHES,
+    TSR_PEER_RESCUE, /* only for the release of waits */
+    TSR_PEER_STREAM_COUNT
+} tsr_peer_stream;
+typedef struct tsr_peer_watch {
+    /* Called repeatedly while the host waits for the device; a failure ends the wait. */
+    tsr_result (*call)(tsr_ctx *ctx, void *user);
+    /* Called after a failure, until all commands are done: sets the words for which commands wait.
+     */
+    tsr_result (*release)(tsr_ctx *ctx, void *user);
+    void *user; /* borrowed */
+} tsr_peer_watch;
+typedef struct tsr_device_peers {
+    /* Text that identifies the device on all hosts; borrowed. */
+    const char *(*get_identity)(const tsr_device *device);
+    /* Fails with the reason if the device cannot share memory, or cannot write the memory of the
+     * device with that identity. */
+    tsr_result (*check)(tsr_ctx *ctx, tsr_device *device, const char *identity);
+    /* The first `zeroed_bytes` of the memory are zero. */
+    tsr_result (*allocate)(tsr_ctx *ctx, tsr_device *device, uint64_t size_bytes,
+                           uint64_t zeroed_bytes, tsr_device_window *out_window);
+    /* out_fd: owned by the caller. */
+    tsr_result (*export_window)(tsr_ctx *ctx, tsr_device *device, const tsr_device_window *window,
+                                int *out_fd);
+    /* Maps the memory of another process; its size is that of the exported window. */
+    tsr_result (*import_window)(tsr_ctx *ctx, tsr_device *device, int fd, uint64_t size_bytes,
+                                tsr_device_window *out_window);
+    void (*release)(tsr_device *device, tsr_device_window *window); /* either kind */
+    void (*watch)(tsr_device *device, const tsr_peer_watch *watch); /* copied; NULL: no longer */
+    /* Commands. */
+    tsr_result (*copy)(tsr_ctx *ctx, tsr_device *device, tsr_peer_stream stream, void *to,
+                       const void *from, uint64_t size_bytes);
+    tsr_result (*set)(tsr_ctx *ctx, tsr_device *device, tsr_peer_stream stream, uint32_t *word,
+                      uint32_t value);
+    /* Waits until *word - value, as a signed number, is at least 0. */
+    tsr_result (*await)(tsr_ctx *ctx, tsr_device *device, tsr_peer_stream stream,
+                        const uint32_t *word, uint32_t value);
+    /* MAIN waits for the commands that are now in PUSHES, or the reverse. */
+    tsr_result (*follow)(tsr_ctx *ctx, tsr_device *device, tsr_peer_stream stream);
+    /* Returns when all commands are done, or the watch fails. */
+    tsr_result (*wait)(tsr_ctx *ctx, tsr_device *device);
+} tsr_device_peers;
+
 /* f32 numbers a + b * n, rounded once; n are the values of tsr_philox_normals with key {seed,
  * stream}. */
 typedef struct tsr_device_normals {
@@ -145,8 +204,9 @@ typedef struct tsr_device_normals {
 /* Functions of a device type. A fault ends a run: *out_fault is the record of the first command
  * with a fault, *out_command is that command; kind TSR_FAULT_NONE without a fault. */
 typedef struct tsr_device_type {
-    const char *name;   /* first part of its targets: "cpu" */
-    bool shares_memory; /* upload and download do nothing */
+    const char *name;              /* first part of its targets: "cpu" */
+    const struct tsr_gpu_api *gpu; /* gpu/driver.h; NULL: not a GPU */
+    bool shares_memory;            /* upload and download do nothing */
     tsr_result (*open)(tsr_ctx *ctx, const tsr_device_options *options, tsr_device **out_device);
     void (*close)(tsr_device *device);
     const char *(*describe)(const tsr_device *device); /* borrowed: "NVIDIA H200 (0)" */
@@ -169,6 +229,22 @@ typedef struct tsr_device_type {
                               uint64_t size_bytes);
     tsr_result (*write_caller)(tsr_ctx *ctx, tsr_device *device, const void *from, void *to,
                                uint64_t size_bytes);
+    /* The number by which other programs know the device: CUDA's ordinal. NULL if the memory is
+     * shared. */
+    int32_t (*get_number)(const tsr_device *device);
+    /* Waits for work of the caller on this stream of the device (a CUstream, NULL is the default
+     * one). NULL if the memory is shared. */
+    tsr_result (*await_caller)(tsr_ctx *ctx, tsr_device *device, const void *stream);
+    /* Locks pages of the host, which makes copies from and to them faster. NULL: not needed. */
+    tsr_result (*lock)(tsr_ctx *ctx, tsr_device *device, void *bytes, uint64_t size_bytes);
+    void (*unlock)(tsr_device *device, void *bytes);
+    /* Call before commands outside of runs write the range. NULL: not needed. */
+    tsr_result (*let_write)(tsr_ctx *ctx, tsr_device *device, tsr_device_range range);
+    /* out = a and b combined in the device's memory, as tsr_tree_combine does; before the next run,
+     * or before the next copy to the host ends. NULL if the memory is shared. */
+    tsr_result (*combine)(tsr_ctx *ctx, tsr_device *device, tsr_reduction reduction, void *out,
+                          const void *a, const void *b, uint64_t count);
+    const tsr_device_peers *peers; /* NULL: the device cannot exchange with other devices */
     /* Reads the device's values of the range concurrently with a run that does not write it. They
      * are at *out_bytes until the same reader (below TSR_DEVICE_READERS_MAX, and ready) reads
      * again; at most TSR_DEVICE_READ_BYTES_MAX. Any thread may call read, two threads with
@@ -221,22 +297,36 @@ TSR_RESULT tsr_device_cpu_create(tsr_ctx *ctx, const tsr_kernel_fn *kernels, tsr
 /* Returns the threads of a CPU device, borrowed; NULL for other devices. */
 tsr_threads *tsr_device_cpu_get_threads(const tsr_device *device);
 
-/* Returns the compute capability of the CUDA device that `selector` and `library` select, as in
- * tsr_device_options: 90 for 9.0. */
-TSR_RESULT tsr_device_cuda_probe(tsr_ctx *ctx, const char *selector, const char *library,
-                                 uint32_t *out_capability);
+/* The following functions are for types of GPUs only. Architectures of NVIDIA GPUs: 90 for compute
+ * capability 9.0; of AMD GPUs: manifests/amd.def. */
+
+/* Returns the architecture of the GPU that `selector` and `library` select, as in
+ * tsr_device_options. */
+TSR_RESULT tsr_device_gpu_probe(tsr_ctx *ctx, const tsr_device_type *type, const char *selector,
+                                const char *library, uint32_t *out_arch);
+/* A GPU of this machine, as the driver shows it. */
+typedef struct tsr_device_gpu {
+    uint32_t arch;
+    int ordinal;
+    char name[128], uuid[64];
+    char bus[32]; /* PCI address, as in /sys/bus/pci/devices */
+} tsr_device_gpu;
+/* Lists the GPUs, in the arena. */
+TSR_RESULT tsr_device_gpu_list(tsr_ctx *ctx, const tsr_device_type *type, const char *library,
+                               tsr_arena *arena, tsr_device_gpu **out_gpus, uint32_t *out_count);
 /* Free memory of a device, and the memory that kernels need in addition to buffers: their code,
  * with its stored size, and their shared scratch memory. */
 typedef struct tsr_device_capacity {
     uint64_t free_bytes, code_bytes, scratch_bytes;
 } tsr_device_capacity;
 
-/* Checks that the CUDA device selected by `options` can be opened, has suitable code in
+/* Checks that the GPU selected by `options` can be opened, has suitable code in
  * `options->code`, and has enough memory for `size_bytes` and scratch memory, with the same
  * messages as open and allocate. Only creates a context temporarily. Each field of *out_capacity is
  * written as soon as it is known, even if memory is insufficient. */
-TSR_RESULT tsr_device_cuda_check(tsr_ctx *ctx, const tsr_device_options *options,
-                                 uint64_t size_bytes, tsr_device_capacity *out_capacity);
+TSR_RESULT tsr_device_gpu_check(tsr_ctx *ctx, const tsr_device_type *type,
+                                const tsr_device_options *options, uint64_t size_bytes,
+                                tsr_device_capacity *out_capacity);
 /* Updates the range of host memory at `bytes` with the device's values. */
 TSR_RESULT tsr_device_download(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
                                const char *bytes, uint64_t size_bytes);

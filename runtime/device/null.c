@@ -94,6 +94,13 @@ static tsr_result null_copy_caller(tsr_ctx *ctx, tsr_device *device, const void 
     return TSR_SUCCESS;
 }
 
+static tsr_result null_combine(tsr_ctx *ctx, tsr_device *device, tsr_reduction reduction, void *out,
+                               const void *a, const void *b, uint64_t count) {
+    (void)ctx, (void)device;
+    tsr_tree_combine(reduction, out, a, b, (size_t)count);
+    return TSR_SUCCESS;
+}
+
 static tsr_result null_prepare(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
                                tsr_device_list *list) {
     (void)ctx, (void)device, (void)memory, (void)list;
@@ -117,6 +124,16 @@ static tsr_result null_run(tsr_ctx *ctx, tsr_device *device, const tsr_device_me
     return null_download(ctx, device, memory, list->outputs);
 }
 
+static int32_t null_get_number(const tsr_device *device) {
+    (void)device;
+    return 0;
+}
+
+static tsr_result null_await_caller(tsr_ctx *ctx, tsr_device *device, const void *stream) {
+    (void)ctx, (void)device, (void)stream;
+    return TSR_SUCCESS;
+}
+
 static tsr_result null_measure(tsr_ctx *ctx, tsr_device *device, tsr_limits *out_limits) {
     (void)ctx, (void)device;
     *out_limits = (tsr_limits){0};
@@ -134,6 +151,9 @@ const tsr_device_type tsr_device_null = {
     .download = null_download,
     .read_caller = null_copy_caller,
     .write_caller = null_copy_caller,
+    .get_number = null_get_number,
+    .await_caller = null_await_caller,
+    .combine = null_combine,
     .ready_readers = null_ready_readers,
     .read = null_read,
     .prepare = null_prepare,

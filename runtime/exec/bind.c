@@ -78,6 +78,8 @@ void *tsr_bound_find(const tsr_executor *executor, size_t entry, uint32_t vrank,
         return find_sum(executor, entry, buffer);
     case TSR_SPACE_VRANK_NUMBER:
         return bound->vrank_numbers + vrank * TSR_BUFFER_ALIGN_BYTES;
+    case TSR_SPACE_SIZE:
+        return bound->open.memory + buffer->index * (uint64_t)TSR_BUFFER_ALIGN_BYTES;
     case TSR_SPACE_HOST: /* see address_of */
         break;
     }
@@ -121,6 +123,20 @@ static tsr_device_command_kind kind_of(const tsr_program_command *command) {
     }
 }
 
+/* Notes an argument that is an input or output. */
+static bool note_port(tsr_executor *executor, size_t entry, const tsr_program_buffer *buffer,
+                      bool written, void **at) {
+    bound_entry *bound = &executor->entries[entry];
+    bool is_output = buffer->space == TSR_SPACE_OUTPUT;
+    if (!is_output && buffer->space != TSR_SPACE_INPUT) return true;
+    port_address *made = TSR_NEW(&executor->arena, port_address, 1);
+    if (!made) return false;
+    *made = (port_address){at, buffer->index, is_output, bound->port_addresses};
+    bound->port_addresses = made;
+    bound->writes_inputs = bound->writes_inputs || (written && !is_output);
+    return true;
+}
+
 static bool bind_command(tsr_executor *executor, size_t entry, const tsr_program_command *command,
                          tsr_device_command *out_bound) {
     const tsr_program_entry *source = &executor->program->entries[entry];
@@ -134,6 +150,7 @@ static bool bind_command(tsr_executor *executor, size_t entry, const tsr_program
         const tsr_program_buffer *buffer = &source->buffers[command->arguments[i]];
         bool written = i >= command->written_from && i < tsr_program_written_end(command);
         buffers[i] = address_of(executor, entry, buffer);
+        if (!note_port(executor, entry, buffer, written, &buffers[i])) return false;
         if (!written || buffer->space != TSR_SPACE_TENSOR) continue;
         if (!note_change(executor, entry, buffer)) return false;
         guarded[guarded_count++] = executor->tensors[buffer->index];
@@ -157,13 +174,16 @@ static bool bind_inputs(tsr_executor *executor, size_t entry, char **at) {
     bound_entry *bound = &executor->entries[entry];
     bound->inputs = TSR_NEW(&executor->arena, void *, config->input_count + 1);
     bound->input_strides = TSR_NEW(&executor->arena, uint64_t, config->input_count + 1);
-    if (!bound->inputs || !bound->input_strides) return false;
+    bound->hyperparameters = TSR_NEW(&executor->arena, double, config->input_count + 1);
+    if (!bound->inputs || !bound->input_strides || !bound->hyperparameters) return false;
     for (size_t i = 0; i < config->input_count; i++) {
         uint64_t size = 0;
         bool splits = tsr_program_splits(executor->config, config, &config->inputs[i]);
         bool fits = tsr_plan_input_size(executor->config, config, i, &size);
         TSR_ASSERT(fits);
         bound->inputs[i] = *at;
+        const tsr_config_hyperparameter *of = config->inputs[i].hyperparameter;
+        bound->hyperparameters[i] = of ? of->value : 0;
         for (uint32_t k = 0; k < (splits ? executor->vranks.count : 1); k++) take_bytes(at, size);
         if (splits) fits = tsr_plan_add(&bound->input_strides[i], size);
     }
@@ -171,7 +191,10 @@ static bool bind_inputs(tsr_executor *executor, size_t entry, char **at) {
     for (uint32_t i = 0;
          tsr_plan_has_vranks(executor->config, config) && i < executor->vranks.count; i++)
         take_bytes(at, sizeof(int64_t));
-    return true;
+    char *sizes = *at;
+    for (uint32_t i = 0; i < executor->program->entries[entry].size_count; i++)
+        take_bytes(at, sizeof(int64_t));
+    return tsr_open_init(executor, entry, sizes);
 }
 
 static tsr_device_range range_of(const tsr_executor *executor, const char *begin, const char *end) {
@@ -338,8 +361,12 @@ static bool bind_commands(tsr_executor *executor, size_t entry) {
         }
         if (!bind_next(executor, entry, i, at)) return false;
         if (command->opcode == TSR_OP_LEAVE) at->vranks = command;
-        if (command->opcode != TSR_OP_ENTER && command->opcode != TSR_OP_LEAVE) continue;
-        region = command->opcode == TSR_OP_ENTER ? command->kernel : NO_REGION;
+        if (command->opcode == TSR_OP_VERIFY) at->verify = command;
+        if (command->opcode != TSR_OP_ENTER && command->opcode != TSR_OP_LEAVE &&
+            command->opcode != TSR_OP_VERIFY)
+            continue;
+        if (command->opcode != TSR_OP_VERIFY)
+            region = command->opcode == TSR_OP_ENTER ? command->kernel : NO_REGION;
         at = add_part(bound, source->name, region);
     }
     return true;
@@ -408,6 +435,10 @@ static bool bind_controlled(tsr_executor *executor, size_t entry) {
         if (moves && !at->list.moves) at->moving = &bound->moving[bound->moving_count];
         at->list.moves = moves;
         if (!bind_next(executor, entry, i, at)) return false;
+        if (command->opcode == TSR_OP_VERIFY) {
+            at->verify = command;
+            at = add_part(bound, source->name, NO_REGION);
+        }
         if (moves)
             bind_slice(bound, command, bound->parts[open.parts[open.depth - 1]].control->grid, at);
     }
@@ -440,11 +471,12 @@ static bool bind_entry(tsr_executor *executor, size_t entry, char **at) {
     const tsr_program_entry *source = &executor->program->entries[entry];
     bound_entry *bound = &executor->entries[entry];
     const char *inputs = *at;
-    size_t count = 1, loops = 0;
+    size_t count = 1, loops = 0, verifies = 0;
     for (uint32_t i = 0; i < source->command_count; i++) {
         const tsr_program_command *command = &source->commands[i];
         count += device_count(source, i);
         loops += command->opcode == TSR_OP_EACH_VRANK || command->opcode == TSR_OP_COLLECTIVE;
+        verifies += command->opcode == TSR_OP_VERIFY;
     }
     bound->exchanges = loops > 0;
     bound->has_control = tsr_program_has_control(source);
@@ -457,7 +489,7 @@ static bool bind_entry(tsr_executor *executor, size_t entry, char **at) {
     bound->prepacked = TSR_NEW(&executor->arena, prepacked *, (size_t)source->command_count + 1);
     bound->parts = TSR_NEW(&executor->arena, part,
                            bound->has_control ? 3 * (size_t)source->command_count + 1
-                                              : 2 * (source->region_count + loops) + 1);
+                                              : 2 * (source->region_count + loops) + verifies + 1);
     bound->moving = TSR_NEW(&executor->arena, moving, count);
     bound->deferred = TSR_NEW(&executor->arena, bool, (size_t)source->buffer_count + 1);
     if (!bound->commands || !bound->numbers || !bound->prepacked || !bound->parts ||
@@ -476,7 +508,7 @@ static bool bind_entry(tsr_executor *executor, size_t entry, char **at) {
     bound->input_range = range_of(executor, inputs, outputs);
     bound->output_range = range_of(executor, outputs, *at);
     if (bound->has_control) return bind_controlled(executor, entry);
-    if (!bind_commands(executor, entry)) return false;
+    if (!bind_commands(executor, entry) || !tsr_open_bind(executor, entry)) return false;
     bind_transfers(bound, bound->input_range, bound->output_range);
     return true;
 }

@@ -157,20 +157,19 @@ static tsr_reduce_options reduction_of(const tsr_collective *c, const tsr_vranks
                              s->first_leaf);
 }
 
-static tsr_result reduce(tsr_ctx *ctx, const tsr_collective *c, tsr_transport *transport,
+static tsr_result reduce(tsr_ctx *ctx, const tsr_collective *c, tsr_exchanger *x,
                          const tsr_vranks *vranks, uint64_t sums_bytes) {
     shares s;
     share(c, vranks, 1, &s);
     const tsr_reduce_options options = reduction_of(c, vranks, sums_bytes, &s);
-    if (c->kind == TSR_COLLECTIVE_ALL_REDUCE)
-        return tsr_all_reduce(ctx, transport, &options, c->from);
-    return tsr_reduce_scatter(ctx, transport, &options, s.first,
-                              c->from + s.first[vranks->rank] * c->element_bytes);
+    if (c->kind == TSR_COLLECTIVE_ALL_REDUCE) return x->kind->all_reduce(ctx, x, &options, c->from);
+    return x->kind->reduce_scatter(ctx, x, &options, s.first,
+                                   c->from + s.first[vranks->rank] * c->element_bytes);
 }
 
 /* Virtual rank i of every rank sends its part to virtual rank k of every other rank, if these
  * virtual ranks exist. */
-static tsr_result exchange_round(tsr_ctx *ctx, const tsr_collective *c, tsr_transport *transport,
+static tsr_result exchange_round(tsr_ctx *ctx, const tsr_collective *c, tsr_exchanger *x,
                                  const tsr_vranks *vranks, uint32_t i, uint32_t k) {
     tsr_transport_segment sends[TSR_TRANSPORT_RANKS_MAX], receives[TSR_TRANSPORT_RANKS_MAX];
     uint64_t size = c->part * c->element_bytes;
@@ -186,41 +185,40 @@ static tsr_result exchange_round(tsr_ctx *ctx, const tsr_collective *c, tsr_tran
             receives[r] = (tsr_transport_segment){c->to + k * c->vrank_bytes + (theirs + i) * size,
                                                   size, true};
     }
-    return tsr_all_to_all(ctx, transport, sends, receives);
+    return x->kind->all_to_all(ctx, x, sends, receives);
 }
 
-static tsr_result exchange_all(tsr_ctx *ctx, const tsr_collective *c, tsr_transport *transport,
+static tsr_result exchange_all(tsr_ctx *ctx, const tsr_collective *c, tsr_exchanger *x,
                                const tsr_vranks *vranks) {
     uint32_t most = (vranks->total + vranks->rank_count - 1) / vranks->rank_count;
     for (uint32_t i = 0; i < most; i++)
-        for (uint32_t k = 0; k < most; k++)
-            TRY(ctx, exchange_round(ctx, c, transport, vranks, i, k));
+        for (uint32_t k = 0; k < most; k++) TRY(ctx, exchange_round(ctx, c, x, vranks, i, k));
     return TSR_SUCCESS;
 }
 
-static tsr_result gather(tsr_ctx *ctx, const tsr_collective *c, tsr_transport *transport,
+static tsr_result gather(tsr_ctx *ctx, const tsr_collective *c, tsr_exchanger *x,
                          const tsr_vranks *vranks) {
     shares s;
     share(c, vranks, c->element_bytes, &s);
-    return tsr_all_gather(ctx, transport, c->to, s.first);
+    return x->kind->all_gather(ctx, x, c->to, s.first);
 }
 
 tsr_result tsr_collective_exchange(tsr_ctx *ctx, const tsr_collective *collective,
-                                   tsr_transport *transport, const tsr_vranks *vranks,
+                                   tsr_exchanger *exchanger, const tsr_vranks *vranks,
                                    uint64_t sums_bytes) {
     switch (collective->kind) {
     case TSR_COLLECTIVE_ALL_REDUCE:
     case TSR_COLLECTIVE_REDUCE_SCATTER:
-        return reduce(ctx, collective, transport, vranks, sums_bytes);
+        return reduce(ctx, collective, exchanger, vranks, sums_bytes);
     case TSR_COLLECTIVE_BROADCAST: /* virtual rank 0 is on rank 0 */
-        return tsr_broadcast(ctx, transport, 0, collective->to,
-                             collective->count * collective->element_bytes);
+        return exchanger->kind->broadcast(ctx, exchanger, 0, collective->to,
+                                          collective->count * collective->element_bytes);
     case TSR_COLLECTIVE_ALL_GATHER:
-        return gather(ctx, collective, transport, vranks);
+        return gather(ctx, collective, exchanger, vranks);
     case TSR_COLLECTIVE_SLICE:
         return TSR_SUCCESS;
     case TSR_COLLECTIVE_ALL_TO_ALL:
-        return exchange_all(ctx, collective, transport, vranks);
+        return exchange_all(ctx, collective, exchanger, vranks);
     }
     TSR_ASSERT(!"a decoded program has no other collective");
     return TSR_SUCCESS;
@@ -247,17 +245,26 @@ static tsr_result gather_whole(tsr_ctx *ctx, const tsr_collective *c, tsr_transp
     return TSR_SUCCESS;
 }
 
+static bool has_whole_sum(const tsr_collective *c, const tsr_vranks *vranks) {
+    return vranks->rank_count == 1 || c->kind == TSR_COLLECTIVE_ALL_REDUCE;
+}
+
+uint64_t tsr_collective_own_bytes(const tsr_collective *c, const tsr_vranks *vranks) {
+    if (has_whole_sum(c, vranks)) return c->count * c->element_bytes;
+    return begin_bytes(c, tsr_vranks_first(vranks, vranks->rank + 1)) -
+           begin_bytes(c, vranks->first);
+}
+
 tsr_result tsr_collective_tell(tsr_ctx *ctx, const tsr_collective *collective,
                                tsr_transport *transport, const tsr_vranks *vranks,
                                const tsr_loop_observer *observer) {
     if (!observer->find || !collective->own_sum) return TSR_SUCCESS;
     char *whole = observer->find(observer->user, collective->command);
-    bool has_all = vranks->rank_count == 1 || collective->kind == TSR_COLLECTIVE_ALL_REDUCE;
-    uint64_t count =
-        has_all ? collective->count : begin_of(collective, tsr_vranks_first(vranks, 1));
     if (vranks->rank == 0)
-        memcpy(whole, collective->own_sum, (size_t)(count * collective->element_bytes));
-    return has_all ? TSR_SUCCESS : gather_whole(ctx, collective, transport, vranks, whole);
+        memcpy(whole, collective->own_sum, (size_t)tsr_collective_own_bytes(collective, vranks));
+    return has_whole_sum(collective, vranks)
+               ? TSR_SUCCESS
+               : gather_whole(ctx, collective, transport, vranks, whole);
 }
 
 uint64_t tsr_collective_plan(const tsr_collective *c, const tsr_transport *transport,

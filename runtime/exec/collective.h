@@ -6,6 +6,7 @@
 #ifndef TSR_RUNTIME_COLLECTIVE_H
 #define TSR_RUNTIME_COLLECTIVE_H
 
+#include "runtime/exchange/exchange.h"
 #include "runtime/exec/loop.h"
 
 typedef struct tsr_collective {
@@ -30,14 +31,17 @@ bool tsr_collective_bind(const tsr_loop_source *source, uint32_t index,
                          tsr_collective *out_collective, tsr_device_list *out_list);
 /* Exchanges with all ranks; not called with a single rank. */
 TSR_RESULT tsr_collective_exchange(tsr_ctx *ctx, const tsr_collective *collective,
-                                   tsr_transport *transport, const tsr_vranks *vranks,
+                                   tsr_exchanger *exchanger, const tsr_vranks *vranks,
                                    uint64_t sums_bytes);
 
-/* Called after the exchange: rank 0 gathers all ranks' parts of a sum into the observer's memory.
- * Bytes sent for this are not counted. */
+/* Called after the exchange, when this rank's part is in the host's memory: rank 0 gathers all
+ * ranks' parts of a sum into the observer's memory. Bytes sent for this are not counted. */
 TSR_RESULT tsr_collective_tell(tsr_ctx *ctx, const tsr_collective *collective,
                                tsr_transport *transport, const tsr_vranks *vranks,
                                const tsr_loop_observer *observer);
+
+/* The bytes of the sum that this rank has after the exchange. */
+uint64_t tsr_collective_own_bytes(const tsr_collective *collective, const tsr_vranks *vranks);
 
 /* Returns the number of bytes that this rank sends in the collective. */
 uint64_t tsr_collective_plan(const tsr_collective *collective, const tsr_transport *transport,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/base/plural.h"
 #include "runtime/exec/bound.h"
+#include "runtime/exec/numerics.h"
 #include "runtime/exec/plan.h"
 #include "runtime/fault.h"
 #include "runtime/transport/collective.h"
@@ -9,6 +10,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The offsets of buffers depend only on the number of virtual ranks of a rank. */
+static tsr_result open_exchanger(tsr_ctx *ctx, tsr_executor *executor) {
+    const tsr_vranks *vranks = &executor->vranks;
+    const tsr_exchanger_options options = {.device = executor->device,
+                                           .memory = &executor->memory,
+                                           .transport = executor->transport,
+                                           .same_offsets = vranks->total % vranks->rank_count == 0};
+    if (vranks->rank_count == 1) return TSR_SUCCESS;
+    return tsr_exchanger_open(ctx, &options, &executor->exchanger);
+}
+
 static tsr_result set_up(tsr_ctx *ctx, tsr_executor *executor, const tsr_memory_plan *plan) {
     tsr_device *device = executor->device;
     tsr_device_list *list;
@@ -16,6 +28,7 @@ static tsr_result set_up(tsr_ctx *ctx, tsr_executor *executor, const tsr_memory_
     const tsr_device_range ports = {plan->total_bytes - plan->port_bytes, plan->port_bytes};
     TRY(ctx, device->type->allocate(ctx, device, plan->total_bytes, plan->offloaded_bytes, ports,
                                     &executor->memory));
+    TRY(ctx, open_exchanger(ctx, executor));
     if (!tsr_bound_bind(executor, plan))
         FAIL(ctx, TSR_MEMORY, "no memory for the commands of '%s'", executor->config->name);
     for (size_t i = 0; i < executor->config->entry_count; i++)
@@ -38,9 +51,12 @@ tsr_result tsr_executor_create(tsr_ctx *ctx, const tsr_config *config, const tsr
                                tsr_executor **out_executor) {
     tsr_memory_plan plan;
     TSR_ASSERT(config->entry_count == program->entry_count);
-    if (transport && transport->rank_count > 1 && !device->type->shares_memory)
-        FAIL(ctx, TSR_MACHINE, "%u ranks exchange data through host memory; %s has its own memory",
-             transport->rank_count, device->type->describe(device));
+    for (size_t i = 0; i < config->entry_count && !device->type->shares_memory; i++)
+        if (config->entries[i].open.name)
+            FAIL(ctx, TSR_MACHINE,
+                 "dim '%s' of entry '%s' is open, which only CPUs can run; %s has its own memory",
+                 config->entries[i].open.name, config->entries[i].name,
+                 device->type->describe(device));
     TRY(ctx, tsr_executor_plan(ctx, config, program, transport, &plan));
     tsr_executor *executor = calloc(1, sizeof *executor);
     if (!executor) FAIL(ctx, TSR_MEMORY, "no memory for the executor of '%s'", config->name);
@@ -59,17 +75,22 @@ tsr_result tsr_executor_create(tsr_ctx *ctx, const tsr_config *config, const tsr
     return result;
 }
 
+void tsr_bound_finish(tsr_executor *executor, tsr_device_list *list) {
+    if (list->prepared) executor->device->type->finish(executor->device, list);
+}
+
 void tsr_executor_destroy(tsr_executor *executor) {
     if (!executor) return;
     const tsr_device_type *type = executor->device->type;
     tsr_device_list *list;
+    tsr_exchanger_close(executor->exchanger);
+    tsr_numerics_finish(executor);
     for (size_t i = 0; executor->entries && i < executor->config->entry_count; i++)
         for (uint32_t k = 0; k < executor->entries[i].part_count; k++)
             for (uint32_t n = 0; (list = tsr_bound_list(&executor->entries[i].parts[k], n)); n++)
-                if (list->prepared) type->finish(executor->device, list);
+                tsr_bound_finish(executor, list);
     for (uint32_t i = 0; executor->prepacked && i < executor->prepacked_count; i++)
-        if (executor->prepacked[i].list.prepared)
-            type->finish(executor->device, &executor->prepacked[i].list);
+        tsr_bound_finish(executor, &executor->prepacked[i].list);
     if (executor->memory.host) type->release(executor->device, &executor->memory);
     tsr_arena_finish(&executor->arena);
     free(executor);
@@ -196,6 +217,31 @@ bool tsr_executor_exchanges(const tsr_executor *executor, size_t entry) {
     return executor->entries[entry].exchanges && executor->vranks.rank_count > 1;
 }
 
+bool tsr_executor_can_lend(const tsr_executor *executor, size_t entry) {
+    const bound_entry *bound = &executor->entries[entry];
+    return executor->device->type->shares_memory && !bound->exchanges && !bound->has_control &&
+           !bound->writes_inputs;
+}
+
+static void set_address(bound_entry *bound, size_t port, bool is_output, void *memory) {
+    for (port_address *at = bound->port_addresses; at; at = at->next)
+        if (at->port == port && at->is_output == is_output) *at->at = memory;
+}
+
+/* A command only reads its inputs: writes_inputs is false. */
+void tsr_executor_lend_input(tsr_executor *executor, size_t entry, size_t input,
+                             const void *memory) {
+    TSR_ASSERT(tsr_executor_can_lend(executor, entry));
+    void *own = tsr_executor_get_input(executor, entry, input);
+    set_address(&executor->entries[entry], input, false, memory ? (void *)(uintptr_t)memory : own);
+}
+
+void tsr_executor_lend_output(tsr_executor *executor, size_t entry, size_t output, void *memory) {
+    TSR_ASSERT(tsr_executor_can_lend(executor, entry));
+    void *own = tsr_executor_get_output(executor, entry, output);
+    set_address(&executor->entries[entry], output, true, memory ? memory : own);
+}
+
 static void one_byte_each(const tsr_transport *t, size_t *out_first_byte) {
     for (uint32_t r = 0; r <= t->rank_count; r++) out_first_byte[r] = r;
 }
@@ -253,6 +299,15 @@ static tsr_result report_fault(tsr_ctx *ctx, tsr_executor *executor, size_t entr
 
 void tsr_executor_set_seed(tsr_executor *executor, uint64_t seed) { executor->seed = seed; }
 
+void tsr_executor_set_hyperparameter(tsr_executor *executor, const char *name, double value) {
+    for (size_t e = 0; e < executor->config->entry_count; e++) {
+        const tsr_config_entry *entry = &executor->config->entries[e];
+        for (size_t i = 0; i < entry->input_count; i++)
+            if (tsr_port_is_hyperparameter(&entry->inputs[i], name))
+                executor->entries[e].hyperparameters[i] = value;
+    }
+}
+
 void tsr_executor_set_guard(tsr_executor *e, void (*guard)(void *, const void *), void *user) {
     e->memory.guard = e->has_snapshot ? NULL : guard;
     e->memory.guard_user = user;
@@ -278,7 +333,10 @@ static tsr_result upload_tensors(tsr_ctx *ctx, tsr_executor *executor) {
 }
 
 static tsr_result run_list(tsr_ctx *ctx, tsr_executor *executor, const tsr_probe_source *source,
-                           tsr_device_list *list, tsr_fault *out_fault, uint32_t *out_command) {
+                           tsr_device_list *list, int64_t vrank, tsr_fault *out_fault,
+                           uint32_t *out_command) {
+    if (executor->numerics)
+        return tsr_numerics_run(ctx, executor, source, list, vrank, out_fault, out_command);
     tsr_probe_begin(&executor->probe, ctx->trace, list);
     tsr_result result = executor->device->type->run(ctx, executor->device, &executor->memory, list,
                                                     out_fault, out_command);
@@ -368,7 +426,7 @@ static tsr_result prepare(tsr_ctx *ctx, tsr_executor *executor, const bound_entr
         tsr_fault fault;
         uint32_t command = 0;
         const tsr_probe_source source = {.entry = made->entry, .alone = made->source};
-        TRY(ctx, run_list(ctx, executor, &source, &made->list, &fault, &command));
+        TRY(ctx, run_list(ctx, executor, &source, &made->list, -1, &fault, &command));
         made->version = version;
     }
     return TSR_SUCCESS;
@@ -386,8 +444,8 @@ static void note_changes(tsr_executor *executor, const bound_entry *bound) {
 /* A rank that has failed in a region continues with the other ranks to the end of the region: it
  * computes nothing more, but takes part in the exchanges with meaningless data, because the others
  * wait for it. The rank's own error stays in `ctx`. */
-static tsr_result go_along(tsr_ctx *ctx, tsr_executor *executor, tsr_result failure) {
-    if (!executor->goes_along) return failure;
+static tsr_result continue_failed(tsr_ctx *ctx, tsr_executor *executor, tsr_result failure) {
+    if (!executor->continues_failed) return failure;
     TSR_ASSERT(ctx->error.text[0]);
     executor->failure = failure;
     return TSR_SUCCESS;
@@ -399,26 +457,29 @@ static tsr_result run_loop(tsr_ctx *ctx, tsr_executor *executor, size_t entry,
     const tsr_vranks *vranks = &executor->vranks;
     tsr_ctx aside = tsr_ctx_fork(ctx);
     tsr_result exchanged = TSR_SUCCESS;
+    bool pushes = tsr_loop_pushes(loop, executor->exchanger);
+    if (pushes) exchanged = tsr_loop_offer(&aside, loop, executor->exchanger, vranks);
     for (uint32_t i = 0; i < loop->step_count && !exchanged.code; i++) {
         tsr_loop_step *step = &loop->steps[i];
-        const tsr_probe_source source = {of, entry, step->sources, NULL};
+        const tsr_probe_source source = {.entry = of, .index = entry, .numbers = step->sources};
+        int64_t vrank = vranks->total > 1 ? (int64_t)tsr_vranks_number(vranks, step->vrank) : -1;
         tsr_fault fault = {0};
         uint32_t command = 0;
         if (step->list.command_count > 0 && !executor->failure.code)
-            TRY(ctx, run_list(ctx, executor, &source, &step->list, &fault, &command));
+            TRY(ctx, run_list(ctx, executor, &source, &step->list, vrank, &fault, &command));
         if (fault.kind != TSR_FAULT_NONE) {
-            tsr_result failed = report_fault(
-                ctx, executor, entry,
-                vranks->total > 1 ? (int64_t)tsr_vranks_number(vranks, step->vrank) : -1,
-                &of->commands[step->sources[command]], &fault);
-            TRY(ctx, go_along(ctx, executor, failed));
+            tsr_result failed = report_fault(ctx, executor, entry, vrank,
+                                             &of->commands[step->sources[command]], &fault);
+            TRY(ctx, continue_failed(ctx, executor, failed));
         }
         if (step->then)
-            exchanged = tsr_round_exchange(&aside, step->then, executor->transport, vranks);
+            exchanged = tsr_round_exchange(&aside, step->then, executor->exchanger, vranks);
+        else if (pushes && step->vrank < vranks->count)
+            exchanged = tsr_loop_push(&aside, loop, executor->exchanger, vranks, step->vrank);
     }
     if (!exchanged.code)
         exchanged =
-            tsr_loop_exchange(&aside, loop, executor->transport, vranks, executor->sums_bytes);
+            tsr_loop_exchange(&aside, loop, executor->exchanger, vranks, executor->sums_bytes);
     if (exchanged.code) return tsr_error_adopt(ctx, &aside);
     if (executor->failure.code || entry != executor->observer.entry) return TSR_SUCCESS;
     return tsr_loop_tell(ctx, loop, executor->device, &executor->memory, &executor->observer);
@@ -430,26 +491,25 @@ static tsr_result exchange(tsr_ctx *ctx, tsr_executor *executor, const part *at,
     if (!collective || collective->exchanges_first != first || executor->vranks.rank_count == 1)
         return TSR_SUCCESS;
     tsr_ctx aside = tsr_ctx_fork(ctx); /* clearing a context takes as long as a small kernel */
-    tsr_result exchanged = tsr_collective_exchange(&aside, collective, executor->transport,
+    tsr_result exchanged = tsr_collective_exchange(&aside, collective, executor->exchanger,
                                                    &executor->vranks, executor->sums_bytes);
     return exchanged.code ? tsr_error_adopt(ctx, &aside) : TSR_SUCCESS;
 }
 
-/* Reports a sum that a collective consumes, from host memory, where ranks have exchanged it. */
+/* Reports a sum that a collective consumes, after the exchange. */
 static tsr_result tell(tsr_ctx *ctx, tsr_executor *executor, size_t entry, const part *at) {
     const tsr_collective *c = at->collective;
     if (!c || !c->own_sum || !executor->observer.find || entry != executor->observer.entry)
         return TSR_SUCCESS;
     tsr_ctx aside = tsr_ctx_fork(ctx);
-    if (executor->vranks.rank_count == 1)
-        TRY(ctx, tsr_device_download(ctx, executor->device, &executor->memory, c->own_sum,
-                                     c->count * c->element_bytes));
+    TRY(ctx, tsr_device_download(ctx, executor->device, &executor->memory, c->own_sum,
+                                 tsr_collective_own_bytes(c, &executor->vranks)));
     tsr_result told =
         tsr_collective_tell(&aside, c, executor->transport, &executor->vranks, &executor->observer);
     return told.code ? tsr_error_adopt(ctx, &aside) : TSR_SUCCESS;
 }
 
-tsr_result tsr_bound_run(tsr_ctx *ctx, tsr_executor *executor, size_t entry, part *at) {
+static tsr_result run_part(tsr_ctx *ctx, tsr_executor *executor, size_t entry, part *at) {
     const tsr_program_entry *source = &executor->program->entries[entry];
     const bound_entry *bound = &executor->entries[entry];
     tsr_fault fault = {0};
@@ -462,13 +522,20 @@ tsr_result tsr_bound_run(tsr_ctx *ctx, tsr_executor *executor, size_t entry, par
     if (at->list.command_count == 0 || executor->failure.code)
         return exchange(ctx, executor, at, false);
     const uint32_t *numbers = at->collective ? NULL : &bound->numbers[at->first];
-    const tsr_probe_source origin = {source, entry, numbers, NULL};
-    TRY(ctx, run_list(ctx, executor, &origin, &at->list, &fault, &command));
+    const tsr_probe_source origin = {
+        .entry = source, .index = entry, .numbers = numbers, .sizes = bound->open.sizes};
+    TRY(ctx, run_list(ctx, executor, &origin, &at->list, -1, &fault, &command));
     if (fault.kind == TSR_FAULT_NONE) return exchange(ctx, executor, at, false);
     tsr_result failed = report_fault(
         ctx, executor, entry, -1, &source->commands[bound->numbers[at->first + command]], &fault);
-    TRY(ctx, go_along(ctx, executor, failed));
+    TRY(ctx, continue_failed(ctx, executor, failed));
     return exchange(ctx, executor, at, false);
+}
+
+tsr_result tsr_bound_run(tsr_ctx *ctx, tsr_executor *executor, size_t entry, part *at) {
+    TRY(ctx, run_part(ctx, executor, entry, at));
+    if (!at->verify || executor->failure.code) return TSR_SUCCESS;
+    return tsr_numerics_verify(ctx, executor, entry, at->verify);
 }
 
 /* Values that leave a region must be finite. */
@@ -524,9 +591,9 @@ static tsr_result agree(tsr_ctx *ctx, tsr_executor *executor, tsr_result own) {
 
 /* Runs a part of a region whose ranks exchange the results of its loops. */
 static tsr_result run_together(tsr_ctx *ctx, tsr_executor *executor, size_t entry, part *at) {
-    executor->goes_along = true;
+    executor->continues_failed = true;
     tsr_result result = tsr_bound_run(ctx, executor, entry, at), own = executor->failure;
-    executor->goes_along = false;
+    executor->continues_failed = false;
     if (result.code || !at->vranks) return result;
     executor->failure = TSR_SUCCESS;
     return agree(ctx, executor, own.code ? own : check_leaving(ctx, executor, entry, at));
@@ -600,6 +667,16 @@ static tsr_result run_parts(tsr_ctx *ctx, tsr_executor *executor, size_t entry, 
     return TSR_SUCCESS;
 }
 
+static void fill_hyperparameter(tsr_executor *executor, size_t entry, size_t input) {
+    const bound_entry *bound = &executor->entries[entry];
+    double value = bound->hyperparameters[input];
+    float narrow = (float)value;
+    if (executor->config->entries[entry].inputs[input].dtype == TSR_DTYPE_F64)
+        memcpy(bound->inputs[input], &value, sizeof value);
+    else
+        memcpy(bound->inputs[input], &narrow, sizeof narrow);
+}
+
 static void fill_inputs(tsr_executor *executor, size_t entry, uint64_t step) {
     const tsr_config_entry *config = &executor->config->entries[entry];
     bound_entry *bound = &executor->entries[entry];
@@ -607,12 +684,21 @@ static void fill_inputs(tsr_executor *executor, size_t entry, uint64_t step) {
         tsr_port_source filled = config->inputs[i].source;
         if (filled == TSR_PORT_STEP) memcpy(bound->inputs[i], &step, sizeof step);
         if (filled == TSR_PORT_SEED) memcpy(bound->inputs[i], &executor->seed, sizeof step);
+        if (filled == TSR_PORT_HYPERPARAMETER) fill_hyperparameter(executor, entry, i);
     }
     for (uint32_t i = 0;
          tsr_plan_has_vranks(executor->config, config) && i < executor->vranks.count; i++) {
         int64_t number = tsr_vranks_number(&executor->vranks, i);
         memcpy(bound->vrank_numbers + i * TSR_BUFFER_ALIGN_BYTES, &number, sizeof number);
     }
+}
+
+/* An exchange may write outputs after the list that has transferred them. */
+static tsr_result finish_exchanges(tsr_ctx *ctx, tsr_executor *executor, const bound_entry *bound) {
+    tsr_device *device = executor->device;
+    TRY(ctx, executor->exchanger->kind->wait(ctx, executor->exchanger));
+    if (device->type->shares_memory || !bound->output_range.size_bytes) return TSR_SUCCESS;
+    return device->type->download(ctx, device, &executor->memory, bound->output_range);
 }
 
 tsr_result tsr_executor_run(tsr_ctx *ctx, tsr_executor *executor, size_t entry, uint64_t step) {
@@ -623,13 +709,22 @@ tsr_result tsr_executor_run(tsr_ctx *ctx, tsr_executor *executor, size_t entry, 
     executor->failed_region = NO_REGION;
     executor->depth = 0;
     uint64_t began_ns = tsr_trace_begin(ctx->trace, TSR_TRACK_STEPS);
+    if (executor->numerics) TRY(ctx, tsr_numerics_begin(ctx, executor, entry, step));
     TRY(ctx, upload_tensors(ctx, executor));
     TRY(ctx, prepare(ctx, executor, bound));
     tsr_result result = bound->has_control ? tsr_control_run(ctx, executor, entry)
                                            : run_parts(ctx, executor, entry, step);
+    if (!result.code && tsr_executor_exchanges(executor, entry))
+        result = finish_exchanges(ctx, executor, bound);
     note_changes(executor, bound);
     tsr_trace_end(ctx->trace, TSR_TRACK_STEPS, executor->config->entries[entry].name, began_ns);
     return result;
+}
+
+const char *tsr_executor_get_exchange(const tsr_executor *e, const char **out_reason) {
+    if (!e->exchanger) return NULL;
+    *out_reason = e->exchanger->reason;
+    return e->exchanger->kind->name;
 }
 
 const tsr_kernel_times *tsr_executor_get_times(const tsr_executor *e) { return e->probe.kernels; }

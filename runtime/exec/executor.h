@@ -36,8 +36,9 @@ const char *tsr_executor_describe_plan(const tsr_config *config, const tsr_memor
                                        tsr_arena *arena);
 
 /* config, program, device (opened with the program's kernels) and transport (NULL: a single rank)
- * are borrowed and must outlive the executor. TSR_MACHINE for several ranks if the device does not
- * share the host's memory. */
+ * are borrowed and must outlive the executor. Several ranks on devices with their own memory
+ * exchange as transport->exchange says (runtime/exchange/exchange.h). TSR_MACHINE for an entry with
+ * an open dim on a device with its own memory. */
 TSR_RESULT tsr_executor_create(tsr_ctx *ctx, const tsr_config *config, const tsr_program *program,
                                tsr_device *device, tsr_transport *transport,
                                tsr_executor **out_executor);
@@ -52,6 +53,15 @@ void *tsr_executor_get_tensor(const tsr_executor *executor, size_t tensor);
 uint64_t tsr_executor_get_parts(const tsr_executor *executor, size_t tensor);
 void *tsr_executor_get_input(const tsr_executor *executor, size_t entry, size_t input);
 void *tsr_executor_get_output(const tsr_executor *executor, size_t entry, size_t output);
+
+/* Lend memory of the caller to the commands of an entry, in place of an input or output, until NULL
+ * ends the loan. Only if can_lend: the device shares the host's memory, and the entry has no loops,
+ * branches or exchanges. An input is aligned to its elements, an output to TSR_BUFFER_ALIGN_BYTES;
+ * the runs read and write exactly the elements. get_input and get_output stay what they are. */
+bool tsr_executor_can_lend(const tsr_executor *executor, size_t entry);
+void tsr_executor_lend_input(tsr_executor *executor, size_t entry, size_t input,
+                             const void *memory);
+void tsr_executor_lend_output(tsr_executor *executor, size_t entry, size_t output, void *memory);
 
 /* True if a run of the entry exchanges with other ranks, so that every rank must run it. */
 bool tsr_executor_exchanges(const tsr_executor *executor, size_t entry);
@@ -115,6 +125,9 @@ TSR_RESULT tsr_executor_read_snapshot(tsr_ctx *ctx, tsr_executor *executor, unsi
 
 /* Sets the value of inputs of source SEED; 0 before the first call. */
 void tsr_executor_set_seed(tsr_executor *executor, uint64_t seed);
+/* Sets the value of inputs of source HYPERPARAMETER with this name; the config's before the first
+ * call. */
+void tsr_executor_set_hyperparameter(tsr_executor *executor, const char *name, double value);
 /* Sets a function `guard` that is called before a tensor is written, with its memory: during a run,
  * before each command that writes a tensor; if the device has its own memory, with NULL, which
  * means all tensors, before the first such command and in a fetch. Until then another thread may
@@ -128,6 +141,10 @@ void tsr_executor_wait_for_readers(const tsr_executor *executor, size_t tensor);
 void tsr_executor_set_observer(tsr_executor *executor, tsr_loop_observer observer);
 /* Returns the loops over virtual ranks of an entry, in their order; NULL after the last. */
 const tsr_loop *tsr_executor_get_loop(const tsr_executor *executor, size_t entry, size_t number);
+/* Sets the open dim of an entry for the next runs, one of the sizes that its config allows; at
+ * first it has the largest. The runs then read and write that many rows of its open inputs and
+ * outputs. */
+void tsr_executor_set_dim(tsr_executor *executor, size_t entry, uint64_t dim);
 /* Runs the entry once on the current values of its inputs. TSR_RANK from the transport. TSR_DATA
  * when a kernel found an index out of range (names the value, the element, both bounds): later
  * commands did not run, or ran on its incomplete results, so the tensors may contain a part of a
@@ -149,6 +166,17 @@ uint64_t tsr_executor_get_fault_row(const tsr_executor *executor);
 bool tsr_executor_mark_workspace(tsr_executor *executor);
 /* Returns the use since tsr_executor_mark_workspace. */
 tsr_workspace_use tsr_executor_measure_workspace(const tsr_executor *executor);
+/* Checks the results of every kernel in later runs (numerics.h): they are then much slower. Call
+ * before the first run. TSR_NONFINITE from a run names the first NaN. */
+TSR_RESULT tsr_executor_check_numerics(tsr_ctx *ctx, tsr_executor *executor);
+typedef struct tsr_numerics_cost {
+    uint64_t elements, launches, time_ns;
+} tsr_numerics_cost;
+/* Returns what the checks have cost until now; false if there are none. */
+bool tsr_executor_get_numerics_cost(const tsr_executor *executor, tsr_numerics_cost *out_cost);
+/* Returns the name of the way in which ranks exchange, and why it was chosen; NULL: a single rank.
+ */
+const char *tsr_executor_get_exchange(const tsr_executor *executor, const char **out_reason);
 /* Returns the times of each kernel of the program while the trace recorded; NULL for an executor
  * that was created without a trace. */
 const tsr_kernel_times *tsr_executor_get_times(const tsr_executor *executor);

@@ -211,9 +211,9 @@ static int by_address(const void *a, const void *b) {
 
 /* Joins adjacent sums into one: the gap between them is smaller than the alignment, and zero. */
 static void join_sums(tsr_loop *s) {
-    uint32_t kept = 0;
+    uint32_t merged = 0;
     for (uint32_t i = 0; i < s->exchange_count; i++) {
-        exchange *next = &s->exchanges[i], *last = kept ? &s->exchanges[kept - 1] : NULL;
+        exchange *next = &s->exchanges[i], *last = merged ? &s->exchanges[merged - 1] : NULL;
         size_t size = tsr_reduction_get_size(next->reduction);
         bool joins = last && last->sums && next->sums && last->reduction == next->reduction;
         if (joins) {
@@ -221,9 +221,9 @@ static void join_sums(tsr_loop *s) {
             joins = apart - last->count * size < TSR_BUFFER_ALIGN_BYTES;
             if (joins) last->count = apart / size + next->count;
         }
-        if (!joins) s->exchanges[kept++] = *next;
+        if (!joins) s->exchanges[merged++] = *next;
     }
-    s->exchange_count = kept;
+    s->exchange_count = merged;
 }
 
 static bool bind_exchanges(const tsr_loop_source *of, uint32_t begin, uint32_t end, tsr_loop *s) {
@@ -266,6 +266,9 @@ bool tsr_loop_bind(const tsr_loop_source *source, uint32_t begin, uint32_t end,
     for (uint32_t i = 0; i < rounds; i++)
         if (!make_steps(source, i, begin, end, &loop)) return false;
     if (!bind_exchanges(source, begin, end, &loop)) return false;
+    for (uint32_t i = 0; i < loop.exchange_count; i++) loop.gather_count += !loop.exchanges[i].sums;
+    loop.gathers = TSR_NEW(source->arena, tsr_transport_segment, (size_t)loop.gather_count + 1);
+    if (!loop.gathers) return false;
     *out_loop = loop;
     return true;
 }
@@ -282,14 +285,24 @@ static tsr_vranks dealt(const exchange *e, const tsr_vranks *vranks) {
     return of;
 }
 
-static tsr_result run_exchange(tsr_ctx *ctx, const exchange *e, tsr_transport *transport,
+/* As tsr_vranks_gather, in the memory of the device. */
+static tsr_result gather(tsr_ctx *ctx, const exchange *e, tsr_exchanger *x, const tsr_vranks *of) {
+    size_t first_byte[TSR_TRANSPORT_RANKS_MAX + 1];
+    uint32_t rounds = tsr_vranks_divide_rows(of, e->count, first_byte);
+    for (uint32_t i = 0; i < rounds; i++)
+        TRY(ctx,
+            x->kind->all_gather(ctx, x, e->bytes + i * first_byte[of->rank_count], first_byte));
+    return TSR_SUCCESS;
+}
+
+static tsr_result run_exchange(tsr_ctx *ctx, const exchange *e, tsr_exchanger *x,
                                const tsr_vranks *vranks, uint64_t sums_bytes) {
     uint32_t first_leaf[TSR_TRANSPORT_RANKS_MAX + 1];
     const tsr_vranks of = dealt(e, vranks);
-    if (!e->sums) return tsr_vranks_gather(ctx, &of, transport, e->bytes, e->count);
+    if (!e->sums) return gather(ctx, e, x, &of);
     const tsr_reduce_options options =
         tsr_vranks_divide(&of, options_of(e, sums_bytes), first_leaf);
-    return tsr_all_reduce(ctx, transport, &options, e->bytes);
+    return x->kind->all_reduce(ctx, x, &options, e->bytes);
 }
 
 static uint64_t plan_exchange(const exchange *e, const tsr_transport *transport,
@@ -312,11 +325,50 @@ uint64_t tsr_loop_plan_exchange(const tsr_loop *loop, const tsr_transport *trans
     return bytes;
 }
 
-tsr_result tsr_loop_exchange(tsr_ctx *ctx, const tsr_loop *loop, tsr_transport *transport,
+/* ---- gathers while the loop runs ---- */
+
+bool tsr_loop_pushes(const tsr_loop *loop, const tsr_exchanger *exchanger) {
+    return exchanger && exchanger->kind->push && exchanger->options.same_offsets &&
+           loop->gather_count > 0;
+}
+
+tsr_result tsr_loop_offer(tsr_ctx *ctx, const tsr_loop *loop, tsr_exchanger *exchanger,
+                          const tsr_vranks *vranks) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < loop->exchange_count; i++)
+        if (!loop->exchanges[i].sums)
+            loop->gathers[count++] = (tsr_transport_segment){
+                loop->exchanges[i].bytes, loop->exchanges[i].count * vranks->total, true};
+    return exchanger->kind->offer(ctx, exchanger, loop->gathers, count);
+}
+
+tsr_result tsr_loop_push(tsr_ctx *ctx, const tsr_loop *loop, tsr_exchanger *exchanger,
+                         const tsr_vranks *vranks, uint32_t vrank) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < loop->exchange_count; i++) {
+        const exchange *e = &loop->exchanges[i];
+        if (e->sums) continue;
+        const tsr_vranks of = dealt(e, vranks);
+        loop->gathers[count++] = (tsr_transport_segment){
+            e->bytes + tsr_vranks_number(&of, vrank) * e->count, e->count, true};
+    }
+    return exchanger->kind->push(ctx, exchanger, loop->gathers, count);
+}
+
+static tsr_result collect(tsr_ctx *ctx, tsr_exchanger *exchanger, const tsr_vranks *vranks) {
+    uint32_t pushes[TSR_TRANSPORT_RANKS_MAX];
+    for (uint32_t r = 0; r < vranks->rank_count; r++)
+        pushes[r] = tsr_vranks_first(vranks, r + 1) - tsr_vranks_first(vranks, r);
+    return exchanger->kind->collect(ctx, exchanger, pushes);
+}
+
+tsr_result tsr_loop_exchange(tsr_ctx *ctx, const tsr_loop *loop, tsr_exchanger *exchanger,
                              const tsr_vranks *vranks, uint64_t sums_bytes) {
-    for (uint32_t i = 0; vranks->rank_count > 1 && i < loop->exchange_count; i++)
-        TRY(ctx, run_exchange(ctx, &loop->exchanges[i], transport, vranks, sums_bytes));
-    return TSR_SUCCESS;
+    bool pushed = tsr_loop_pushes(loop, exchanger);
+    for (uint32_t i = 0; exchanger && i < loop->exchange_count; i++)
+        if (loop->exchanges[i].sums || !pushed)
+            TRY(ctx, run_exchange(ctx, &loop->exchanges[i], exchanger, vranks, sums_bytes));
+    return pushed ? collect(ctx, exchanger, vranks) : TSR_SUCCESS;
 }
 
 tsr_result tsr_loop_tell(tsr_ctx *ctx, const tsr_loop *loop, tsr_device *device,

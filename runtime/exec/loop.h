@@ -9,6 +9,7 @@
 
 #include "manifests/program.h"
 #include "runtime/device/device.h"
+#include "runtime/exchange/exchange.h"
 #include "runtime/exec/reduction_plan.h"
 #include "runtime/exec/round.h"
 
@@ -24,7 +25,8 @@ typedef struct tsr_loop {
     uint32_t step_count;
     tsr_loop_step *steps; /* as all memory here, in the arena */
     struct tsr_loop_exchange *exchanges;
-    uint32_t exchange_count;
+    uint32_t exchange_count, gather_count;
+    tsr_transport_segment *gathers;  /* room for one element of each gather */
     struct tsr_loop_result *results; /* results of sums and gathers, except scattered sums */
     uint32_t result_count;
 } tsr_loop;
@@ -68,8 +70,15 @@ typedef struct tsr_loop_source {
 
 /* Binds commands [begin, end); returns false without memory. */
 bool tsr_loop_bind(const tsr_loop_source *source, uint32_t begin, uint32_t end, tsr_loop *out_loop);
+/* True if gathers are exchanged while the loop runs: then call tsr_loop_offer before it, and
+ * tsr_loop_push when a virtual rank has run. */
+bool tsr_loop_pushes(const tsr_loop *loop, const tsr_exchanger *exchanger);
+TSR_RESULT tsr_loop_offer(tsr_ctx *ctx, const tsr_loop *loop, tsr_exchanger *exchanger,
+                          const tsr_vranks *vranks);
+TSR_RESULT tsr_loop_push(tsr_ctx *ctx, const tsr_loop *loop, tsr_exchanger *exchanger,
+                         const tsr_vranks *vranks, uint32_t vrank);
 /* Called when all virtual ranks of this rank have run. */
-TSR_RESULT tsr_loop_exchange(tsr_ctx *ctx, const tsr_loop *loop, tsr_transport *transport,
+TSR_RESULT tsr_loop_exchange(tsr_ctx *ctx, const tsr_loop *loop, tsr_exchanger *exchanger,
                              const tsr_vranks *vranks, uint64_t sums_bytes);
 /* Passes each result to the observer after the exchange, in host memory. */
 TSR_RESULT tsr_loop_tell(tsr_ctx *ctx, const tsr_loop *loop, tsr_device *device,

@@ -72,7 +72,7 @@ static TSR_RESULT add_tensors(tsr_ctx *ctx, const tsr_config *config, const tsr_
 }
 
 static bool add_ports(uint64_t *total, const tsr_config *config, const tsr_config_entry *entry,
-                      const tsr_vranks *vranks) {
+                      const tsr_program_entry *program, const tsr_vranks *vranks) {
     uint64_t size = 0;
     bool fits = true;
     for (size_t i = 0; i < entry->input_count && fits; i++) {
@@ -82,6 +82,7 @@ static bool add_ports(uint64_t *total, const tsr_config *config, const tsr_confi
     }
     if (tsr_plan_has_vranks(config, entry))
         fits = fits && add_times(total, sizeof(int64_t), vranks->count);
+    if (program->size_count) fits = fits && add_times(total, sizeof(int64_t), program->size_count);
     for (size_t i = 0; i < entry->output_count && fits; i++)
         fits = tsr_shape_size(&entry->outputs[i].shape, entry->outputs[i].dtype, &size) &&
                tsr_plan_add(total, size);
@@ -143,7 +144,7 @@ tsr_result tsr_executor_plan(tsr_ctx *ctx, const tsr_config *config, const tsr_p
         const tsr_program_entry *entry = &program->entries[i];
         uint64_t workspace = 0;
         fits = fits && tsr_plan_add(&workspace, entry->workspace_bytes) &&
-               add_ports(&plan.port_bytes, config, &config->entries[i], &vranks);
+               add_ports(&plan.port_bytes, config, &config->entries[i], entry, &vranks);
         uint64_t *most = tsr_program_is_handler(program, (uint32_t)i) ? &plan.handler_bytes
                                                                       : &plan.workspace_bytes;
         if (workspace > *most) *most = workspace;

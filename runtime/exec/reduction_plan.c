@@ -53,8 +53,8 @@ static void find_strategies(const tsr_program_entry *entry, const uint8_t *owner
 }
 
 /* Computes the offsets of the sums, and the largest exchange of a turn. */
-static void place_sums(const tsr_program_entry *entry, const tsr_vranks *vranks,
-                       tsr_reduction_plan *reductions) {
+static void assign_sums(const tsr_program_entry *entry, const tsr_vranks *vranks,
+                        tsr_reduction_plan *reductions) {
     uint64_t slots = tsr_vranks_count_slots(vranks);
     for (uint32_t i = 0; i < entry->buffer_count; i++) {
         const tsr_program_buffer *buffer = &entry->buffers[i];
@@ -140,8 +140,8 @@ static bool is_sum(const tsr_program_entry *entry, const uses *u, uint32_t index
            u->sums[u->read[to]] == u->sums[index];
 }
 
-static bool find_places(const tsr_program_entry *entry, bool alone, tsr_arena *arena,
-                        size_t tensor_count, tsr_reduction_plan *reductions) {
+static bool find_targets(const tsr_program_entry *entry, bool alone, tsr_arena *arena,
+                         size_t tensor_count, tsr_reduction_plan *reductions) {
     size_t buffers = (size_t)entry->buffer_count + 1, commands = (size_t)entry->command_count + 1;
     uses u = {.read = TSR_NEW(arena, uint32_t, buffers),
               .writes = TSR_NEW(arena, uint32_t, buffers),
@@ -162,8 +162,8 @@ static bool find_places(const tsr_program_entry *entry, bool alone, tsr_arena *a
 }
 
 /* Assigns memory without the parts of sums, which are stored in the sums. */
-static void place_kept(const tsr_program_entry *entry, const tsr_vranks *vranks,
-                       tsr_reduction_plan *reductions) {
+static void assign_parts(const tsr_program_entry *entry, const tsr_vranks *vranks,
+                         tsr_reduction_plan *reductions) {
     uint64_t beyond = 0;
     bool fits = tsr_plan_add(&beyond, vranks->total * sizeof(uint64_t));
     TSR_ASSERT(fits);
@@ -201,10 +201,10 @@ bool tsr_reduction_plan_init(const tsr_config *config, const tsr_program *progra
     reductions.sum = TSR_NEW(arena, uint32_t, (size_t)of->buffer_count + 1);
     if (!reductions.tensor || !reductions.sum ||
         (!tsr_program_has_control(of) &&
-         !find_places(of, vranks->rank_count == 1, arena, config->tensor_count, &reductions)))
+         !find_targets(of, vranks->rank_count == 1, arena, config->tensor_count, &reductions)))
         return false;
-    place_sums(of, vranks, &reductions);
-    place_kept(of, vranks, &reductions);
+    assign_sums(of, vranks, &reductions);
+    assign_parts(of, vranks, &reductions);
     *out_plan = reductions;
     return true;
 }

@@ -26,19 +26,21 @@ static char *slot_of(const tsr_round *round, uint32_t slot) {
     return slot == TSR_VRANK_SUMMAND ? round->to : round->slots + slot * round->slot_bytes;
 }
 
-tsr_result tsr_round_exchange(tsr_ctx *ctx, const tsr_round *round, tsr_transport *transport,
+tsr_result tsr_round_exchange(tsr_ctx *ctx, const tsr_round *round, tsr_exchanger *exchanger,
                               const tsr_vranks *vranks) {
     division d;
     const tsr_vrank_fold *fold = &round->fold;
-    if (round->gather) return tsr_collective_exchange(ctx, round->gather, transport, vranks, 0);
+    if (round->gather) return tsr_collective_exchange(ctx, round->gather, exchanger, vranks, 0);
     const tsr_reduce_options options = divide(round, vranks, &d);
-    if (!round->slots) return tsr_all_reduce(ctx, transport, &options, round->to);
-    TRY(ctx, tsr_reduce_scatter(ctx, transport, &options, d.first,
-                                fold->step_count ? round->to : slot_of(round, fold->copy_to)));
+    const tsr_exchanger_kind *kind = exchanger->kind;
+    if (!round->slots) return kind->all_reduce(ctx, exchanger, &options, round->to);
+    TRY(ctx, kind->reduce_scatter(ctx, exchanger, &options, d.first,
+                                  fold->step_count ? round->to : slot_of(round, fold->copy_to)));
     size_t count = d.first[vranks->rank + 1] - d.first[vranks->rank];
     for (uint32_t i = 0; i < fold->step_count; i++)
-        tsr_tree_combine(round->reduction, slot_of(round, fold->steps[i].out),
-                         slot_of(round, fold->steps[i].a), slot_of(round, fold->steps[i].b), count);
+        TRY(ctx, kind->combine(ctx, exchanger, round->reduction, slot_of(round, fold->steps[i].out),
+                               slot_of(round, fold->steps[i].a), slot_of(round, fold->steps[i].b),
+                               count));
     return TSR_SUCCESS;
 }
 

@@ -8,6 +8,7 @@
 #define TSR_RUNTIME_ROUND_H
 
 #include "manifests/program.h"
+#include "runtime/exchange/exchange.h"
 #include "runtime/exec/vranks.h"
 
 /* One exchange of a turn: a sum or a gather. */
@@ -23,7 +24,7 @@ typedef struct tsr_round {
     char *slots;
     tsr_vrank_fold fold;
 } tsr_round;
-TSR_RESULT tsr_round_exchange(tsr_ctx *ctx, const tsr_round *round, tsr_transport *transport,
+TSR_RESULT tsr_round_exchange(tsr_ctx *ctx, const tsr_round *round, tsr_exchanger *exchanger,
                               const tsr_vranks *vranks);
 /* Returns the number of bytes that this rank sends in the exchange. */
 uint64_t tsr_round_plan(const tsr_round *round, const tsr_transport *transport,

@@ -39,7 +39,8 @@ bool tsr_vranks_have_rounds(const tsr_vranks *vranks) {
 
 /* One gather, or one gather for each round: where each gather begins, and the part of it that each
  * rank has. */
-static uint32_t divide_rows(const tsr_vranks *vranks, size_t vrank_bytes, size_t *out_first_byte) {
+uint32_t tsr_vranks_divide_rows(const tsr_vranks *vranks, size_t vrank_bytes,
+                                size_t *out_first_byte) {
     for (uint32_t r = 0; r <= vranks->rank_count; r++)
         out_first_byte[r] = (vranks->by_rounds ? r : tsr_vranks_first(vranks, r)) * vrank_bytes;
     return vranks->by_rounds ? vranks->count : 1;
@@ -48,7 +49,7 @@ static uint32_t divide_rows(const tsr_vranks *vranks, size_t vrank_bytes, size_t
 tsr_result tsr_vranks_gather(tsr_ctx *ctx, const tsr_vranks *vranks, tsr_transport *transport,
                              void *bytes, size_t vrank_bytes) {
     size_t first_byte[TSR_TRANSPORT_RANKS_MAX + 1];
-    uint32_t rounds = divide_rows(vranks, vrank_bytes, first_byte);
+    uint32_t rounds = tsr_vranks_divide_rows(vranks, vrank_bytes, first_byte);
     for (uint32_t i = 0; i < rounds; i++)
         TRY(ctx, tsr_all_gather(ctx, transport, (char *)bytes + i * first_byte[vranks->rank_count],
                                 first_byte));
@@ -58,7 +59,7 @@ tsr_result tsr_vranks_gather(tsr_ctx *ctx, const tsr_vranks *vranks, tsr_transpo
 uint64_t tsr_vranks_plan_gather(const tsr_vranks *vranks, const tsr_transport *transport,
                                 size_t vrank_bytes) {
     size_t first_byte[TSR_TRANSPORT_RANKS_MAX + 1];
-    uint32_t rounds = divide_rows(vranks, vrank_bytes, first_byte);
+    uint32_t rounds = tsr_vranks_divide_rows(vranks, vrank_bytes, first_byte);
     return rounds * tsr_all_gather_plan(transport, first_byte);
 }
 

@@ -33,6 +33,11 @@ uint32_t tsr_vranks_number(const tsr_vranks *vranks, uint32_t index);
 /* Virtual ranks can be assigned in turns: all ranks have the same number of virtual ranks, and the
  * virtual ranks of a turn form a subtree. */
 bool tsr_vranks_have_rounds(const tsr_vranks *vranks);
+/* How a gather of `vrank_bytes` from each virtual rank is divided: into as many gathers as the
+ * result says, in each of which rank r has first_byte[r] … first_byte[r + 1] (rank_count + 1
+ * elements). */
+uint32_t tsr_vranks_divide_rows(const tsr_vranks *vranks, size_t vrank_bytes,
+                                size_t *out_first_byte);
 /* `bytes` has `vrank_bytes` for each virtual rank; the bytes of the virtual ranks that this rank
  * has run are set. */
 TSR_RESULT tsr_vranks_gather(tsr_ctx *ctx, const tsr_vranks *vranks, tsr_transport *transport,

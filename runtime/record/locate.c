@@ -35,7 +35,7 @@ static uint64_t mix(uint64_t z) {
     return z ^ z >> 31;
 }
 
-static uint64_t hash_of(uint64_t place, uint64_t bits) { return mix(mix(place) ^ bits); }
+static uint64_t hash_of(uint64_t element, uint64_t bits) { return mix(mix(element) ^ bits); }
 
 void tsr_sums_take(const tsr_tensor *tensor, tsr_sums *out_sums) {
     parts p = parts_of(tensor);

@@ -84,6 +84,7 @@ static void append_header(tsr_buffer *line, const tsr_record_header *header,
     if (has_program) {
         tsr_buffer_printf(line, ",\"virtual_ranks\":%" PRIu64 ",", header->virtual_ranks);
         tsr_identity_write_json(line, &header->identity);
+        tsr_identity_write_set(line, &header->identity);
     }
     tsr_buffer_text(line, ",\"numerics\":");
     tsr_buffer_json_string(line, header->numerics);
@@ -97,6 +98,7 @@ static void append_header(tsr_buffer *line, const tsr_record_header *header,
         tsr_buffer_printf(
             line, ",\"rows\":%" PRIu64 ",\"epoch_base\":%" PRIu64 ",\"epoch_base_sample\":%" PRIu64,
             header->rows, header->epoch_base, header->epoch_base_sample);
+    if (header->every > 1) tsr_buffer_printf(line, ",\"every\":%" PRIu64, header->every);
     if (header->has_values) tsr_buffer_printf(line, ",\"values_of\":%" PRIu64, header->values_of);
     tsr_buffer_text(line, ",\"data\":{");
     for (size_t i = 0; i < header->data_count; i++) {
@@ -207,6 +209,12 @@ tsr_result tsr_recorder_create(tsr_ctx *ctx, const char *path, const tsr_record_
                   "the log '%s' begins with step %" PRIu64 "; the values of step %" PRIu64
                   " are requested",
                   path, header->step, header->values_of);
+    if (header->has_values && header->every > 1 &&
+        (header->values_of - header->step) % header->every != 0)
+        FAIL_GOTO(ctx, result, TSR_USAGE,
+                  "the log '%s' has one of %" PRIu64 " steps, from step %" PRIu64
+                  "; the values of step %" PRIu64 " are requested",
+                  path, header->every, header->step, header->values_of);
     if (!recorder->path) FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory for the path '%s'", path);
     recorder->fd = io->open(io->self, TSR_IO_CWD, path, O_WRONLY | O_CREAT | O_EXCL, 0666);
     if (recorder->fd == -EEXIST)
@@ -335,7 +343,8 @@ static tsr_result read_program(tsr_ctx *ctx, tsr_replay *replay, const cJSON *ro
     TRY(ctx, tsr_json_get_u64(ctx, root, "virtual_ranks", options, &header->virtual_ranks));
     if (!header->virtual_ranks)
         FAIL(ctx, options->code, "%s: virtual_ranks is 0; expected at least 1", options->subject);
-    return tsr_identity_read_json(ctx, root, options, &replay->arena, &header->identity);
+    TRY(ctx, tsr_identity_read_json(ctx, root, options, &replay->arena, &header->identity));
+    return tsr_identity_read_set(ctx, root, options, &replay->arena, &header->identity);
 }
 
 /* Reads the format, and what a log of that format may have. */
@@ -368,6 +377,11 @@ static tsr_result read_header_fields(tsr_ctx *ctx, tsr_replay *replay, const cJS
     TRY(ctx, read_format(ctx, replay, root, options));
     if (replay->has_values)
         TRY(ctx, tsr_json_get_u64(ctx, root, "values_of", options, &replay->values_of));
+    header->every = 1;
+    if (tsr_json_find(root, "every"))
+        TRY(ctx, tsr_json_get_u64(ctx, root, "every", options, &header->every));
+    if (!header->every)
+        FAIL(ctx, options->code, "%s: every is 0; expected at least 1", options->subject);
     TRY(ctx, read_digest(ctx, tsr_json_find(root, "bundle"), options, &header->bundle_hash));
     TRY(ctx, tsr_json_get_string(ctx, root, "numerics", options, &text));
     header->numerics = tsr_arena_strdup(&replay->arena, text);
@@ -470,7 +484,10 @@ static tsr_result read_step_fields(tsr_ctx *ctx, tsr_replay *replay, const cJSON
     const cJSON *array = NULL, *item = NULL;
     size_t count = 0, index = 0;
     replay_step step = {0};
-    uint64_t expected = replay->header.step + replay->step_count;
+    uint64_t expected, behind;
+    if (__builtin_mul_overflow(replay->header.every, replay->step_count, &behind) ||
+        __builtin_add_overflow(replay->header.step, behind, &expected))
+        FAIL(ctx, options->code, "%s: more than 2^64 steps", options->subject);
     TRY(ctx, tsr_json_get_u64(ctx, root, "step", options, &step.step));
     if (step.step != expected)
         FAIL(ctx, options->code, "%s: step is %" PRIu64 "; expected %" PRIu64, options->subject,
@@ -558,6 +575,10 @@ uint64_t tsr_replay_get_last_step(const tsr_replay *replay) {
     return replay->steps[replay->step_count - 1].step;
 }
 
+bool tsr_replay_takes(const tsr_replay *replay, uint64_t step) {
+    return step >= replay->header.step && (step - replay->header.step) % replay->header.every == 0;
+}
+
 void tsr_replay_set_locations(tsr_replay *replay, const char *const *locations) {
     replay->locations = locations;
 }
@@ -612,7 +633,10 @@ static bool may_be_missing(const char *name) {
 
 tsr_result tsr_replay_check(tsr_ctx *ctx, tsr_replay *replay, uint64_t step,
                             const tsr_tensor *tensors, size_t tensor_count) {
-    if (step < replay->header.step || step - replay->header.step >= replay->step_count)
+    uint64_t index = tsr_replay_takes(replay, step)
+                         ? (step - replay->header.step) / replay->header.every
+                         : UINT64_MAX;
+    if (index >= replay->step_count)
         FAIL(ctx, TSR_DATA,
              "log '%s' has no step %" PRIu64 "; it contains steps %" PRIu64 " to %" PRIu64,
              replay->path, step, replay->header.step, tsr_replay_get_last_step(replay));
@@ -622,7 +646,7 @@ tsr_result tsr_replay_check(tsr_ctx *ctx, tsr_replay *replay, uint64_t step,
         tensors += tensor_count - replay->tensor_count; /* evidence comes first */
         tensor_count = replay->tensor_count;
     }
-    const replay_step *recorded = &replay->steps[step - replay->header.step];
+    const replay_step *recorded = &replay->steps[index];
     size_t known = 0; /* number of tensors found in the log */
     for (size_t i = 0; i < tensor_count; i++) {
         bool ends = known == replay->tensor_count;

@@ -14,9 +14,15 @@
  *      "tensors":["layer1.bias",…,"output loss"]}            (one line)
  *     {"step":1,"digests":["<hex>",…],"sums":["<hex>",…],"chain":"<hex>"}
  *
+ * Values of hyper-parameters that the run set, instead of the program, are named in a further
+ * member of the first line, `"set":["lr"]`; a replay sets them, too.
+ *
  * A log may contain the values of one step, whose number is `values_of` in the first line: the line
  * of that step then also has `"values":["<hex>",…]`, the bytes of every tensor. The values show the
  * first differing element of that step if the sums cannot.
+ *
+ * A log may contain only every N-th step, counted from the first one: `"every":N` in the first
+ * line.
  *
  * Older versions can be read. Version 4, which is still written for a bundle without a program
  * digest, has neither program, hyper-parameters nor virtual ranks. Versions 2 and 3 (with values)
@@ -55,6 +61,7 @@ typedef struct tsr_record_header {
     /* Number of rows of the data, and the epoch that begins at a given sample (tsr_position); rows
      * 0: unknown, in a log before version 4. */
     uint64_t rows, epoch_base, epoch_base_sample;
+    uint64_t every;  /* the log has each step whose distance from `step` is a multiple; 0: 1 */
     bool has_values; /* the log has the values of step `values_of`, which is not before `step` */
     uint64_t values_of;
     size_t data_count;
@@ -64,8 +71,8 @@ typedef struct tsr_record_header {
 typedef struct tsr_recorder tsr_recorder;
 
 /* Creates `path` (TSR_USAGE if it exists: a log is never overwritten) and writes the header and the
- * first line; TSR_USAGE also for values of a step before the first; on failure no file remains.
- * `tensors` and their data are borrowed until close. */
+ * first line; TSR_USAGE also for values of a step that the log does not get; on failure no file
+ * remains. `tensors` and their data are borrowed until close. */
 TSR_RESULT tsr_recorder_create(tsr_ctx *ctx, const char *path, const tsr_record_header *header,
                                const tsr_tensor *tensors, size_t tensor_count,
                                tsr_recorder **out_recorder);
@@ -82,6 +89,8 @@ TSR_RESULT tsr_replay_open(tsr_ctx *ctx, const char *path, tsr_replay **out_repl
 void tsr_replay_close(tsr_replay *replay); /* accepts NULL */
 const tsr_record_header *tsr_replay_get_header(const tsr_replay *replay);
 uint64_t tsr_replay_get_last_step(const tsr_replay *replay); /* last recorded step */
+/* True if the log has this step, or would have it if the run had come so far. */
+bool tsr_replay_takes(const tsr_replay *replay, uint64_t step);
 /* Sets the locations where the tensors are computed (location.h), for messages, in the order of the
  * checked tensors. Borrowed until close. */
 void tsr_replay_set_locations(tsr_replay *replay, const char *const *locations);

@@ -26,6 +26,9 @@ bool tsr_best_is_sound(const tsr_token *token) {
     uint64_t bits;
     memcpy(&bits, &best->value, sizeof bits);
     if (best->evaluated_step > token->position.step) return false;
+    /* From version 5 on there may be no metric. */
+    if (!best->metric[0] && (best->evaluated_step || best->without_gain || best->generation))
+        return false;
     if (!best->generation) return !best->epoch && !best->step && !bits && !linked;
     if (!isfinite(best->value) || best->step > best->evaluated_step || !best->epoch) return false;
     if (is_own(token)) return !linked && best->step == token->position.step;
@@ -51,19 +54,20 @@ void tsr_best_link(tsr_token *token, const tsr_best *known) {
     }
 }
 
-tsr_kept tsr_kept_of(const tsr_manifest *manifest) {
+tsr_retained tsr_retained_of(const tsr_manifest *manifest) {
     const tsr_token *token = &manifest->token;
     const tsr_best *best = &token->position.best;
-    return (tsr_kept){{TSR_NAME_MANIFEST, token->epoch, token->generation, 0, 0},
-                      {TSR_NAME_MANIFEST, best->epoch, best->generation, 0, 0}};
+    return (tsr_retained){{TSR_NAME_MANIFEST, token->epoch, token->generation, 0, 0},
+                          {TSR_NAME_MANIFEST, best->epoch, best->generation, 0, 0}};
 }
 
 static bool same(const tsr_name *a, const tsr_name *b) {
     return a->epoch == b->epoch && a->generation == b->generation;
 }
 
-bool tsr_kept_has(const tsr_kept *kept, const tsr_name *name) {
-    return same(&kept->name, name) || (same(&kept->best, name) && !TSR_MUTANT(BEST_REMOVED));
+bool tsr_retained_has(const tsr_retained *retained, const tsr_name *name) {
+    return same(&retained->name, name) ||
+           (same(&retained->best, name) && !TSR_MUTANT(BEST_REMOVED));
 }
 
 tsr_result tsr_best_check(tsr_ctx *ctx, int root, tsr_arena *arena, const tsr_best *best,

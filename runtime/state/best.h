@@ -18,13 +18,14 @@ tsr_best tsr_best_of(const tsr_manifest *manifest);
  * that of `known`, which it must name (asserted). */
 void tsr_best_link(tsr_token *token, const tsr_best *known);
 
-/* A generation that is kept, and the best generation that its token names, which is kept with it.
+/* A generation that is retained, and the best generation that its token names, which is retained
+ * with it.
  */
-typedef struct tsr_kept {
+typedef struct tsr_retained {
     tsr_name name, best; /* best.generation 0: none */
-} tsr_kept;
-tsr_kept tsr_kept_of(const tsr_manifest *manifest);
-bool tsr_kept_has(const tsr_kept *kept, const tsr_name *name); /* either of the two */
+} tsr_retained;
+tsr_retained tsr_retained_of(const tsr_manifest *manifest);
+bool tsr_retained_has(const tsr_retained *retained, const tsr_name *name); /* either of the two */
 
 /* Reads the manifest of the best generation, of a complete link. TSR_STATE: it is missing or
  * another one. */

@@ -268,7 +268,7 @@ static tsr_result sort_tensors(tsr_ctx *ctx, const tsr_tensor *tensors, size_t t
 
 /* Lays chunks out in tensor order; a chunk never crosses into the next segment, and chunks of two
  * writers never share a segment. */
-static void lay_out(tsr_manifest *manifest, const tsr_division *division) {
+static void assign_segments(tsr_manifest *manifest, const tsr_division *division) {
     uint64_t offset = 0;
     uint32_t segment = 0, writer = 0, index = 0;
     for (uint32_t i = 0; i < manifest->tensor_count; i++) {
@@ -327,13 +327,13 @@ tsr_result tsr_manifest_plan(tsr_ctx *ctx, tsr_arena *arena, const tsr_tensor *t
                                                .shape = sorted[i]->shape};
         if (!manifest.tensors[i].name) FAIL(ctx, TSR_MEMORY, "no memory for a manifest");
     }
-    lay_out(&manifest, division);
+    assign_segments(&manifest, division);
     if (manifest.segment_count > TSR_MANIFEST_SEGMENTS_MAX)
         FAIL(ctx, TSR_USAGE, "the state needs %u segment%s; at most %d are supported",
              manifest.segment_count, TSR_PLURAL(manifest.segment_count), TSR_MANIFEST_SEGMENTS_MAX);
     manifest.segment_sizes = TSR_NEW(arena, uint64_t, (size_t)manifest.segment_count + 1);
     if (!manifest.segment_sizes) FAIL(ctx, TSR_MEMORY, "no memory for a manifest");
-    lay_out(&manifest, division);
+    assign_segments(&manifest, division);
     if (tsr_manifest_size(&manifest) > TSR_MANIFEST_BYTES_MAX)
         FAIL(ctx, TSR_USAGE, "the manifest would have %zu byte%s; at most %d are supported",
              tsr_manifest_size(&manifest), TSR_PLURAL(tsr_manifest_size(&manifest)),
@@ -344,13 +344,13 @@ tsr_result tsr_manifest_plan(tsr_ctx *ctx, tsr_arena *arena, const tsr_tensor *t
 
 /* ---- encoding ---- */
 
-/* Writes the lowest version that has room for what is known, so that each token has only one
- * encoding. */
+/* Writes the lowest version that has room: each token has only one encoding. */
 static unsigned token_version(const tsr_token *token) {
     static const tsr_digest unknown;
     const tsr_position *position = &token->position;
     bool has_data = position->epoch_base || position->epoch_base_sample || position->rows ||
                     !tsr_digest_equal(&position->data, &unknown);
+    if (tsr_identity_get_set(&token->identity)) return 5;
     if (position->best.metric[0]) return 4;
     if (tsr_identity_is_known(&token->identity)) return 3;
     return has_data ? 2 : 1;
@@ -359,6 +359,7 @@ static unsigned token_version(const tsr_token *token) {
 static size_t token_size(const tsr_token *token) {
     unsigned version = token_version(token);
     size_t data_bytes = version > 1 ? TSR_TOKEN_DATA_BYTES : 0;
+    if (version > 4) data_bytes += TSR_TOKEN_SET_BYTES;
     size_t program_bytes =
         version > 2 ? TSR_TOKEN_PROGRAM_BYTES + tsr_identity_size(&token->identity) : 0;
     size_t best_bytes =
@@ -428,6 +429,7 @@ static uint8_t *put_token(uint8_t *at, const tsr_token *token, tsr_digest *out_h
     }
     if (version > 2) at = put_digest(at, &token->identity.program);
     if (version > 3) at = put_best(at, &position->best);
+    if (version > 4) at = put(at, tsr_identity_get_set(&token->identity), 8);
     at = put_digest(at, &token->bundle_hash);
     at = put_digest(at, &token->state_hash);
     at = put_digest(at, &token->previous);
@@ -574,6 +576,7 @@ static tsr_result take_token(tsr_ctx *ctx, const char *subject, cursor *in, tsr_
     }
     if (version > 2) token->identity.program = take_digest(in);
     if (version > 3) take_best(in, &position->best);
+    uint64_t set = version > 4 ? take_number(in, 8) : 0;
     token->bundle_hash = take_digest(in);
     token->state_hash = take_digest(in);
     token->previous = take_digest(in);
@@ -585,19 +588,22 @@ static tsr_result take_token(tsr_ctx *ctx, const char *subject, cursor *in, tsr_
     token->numerics = take_text(in, lengths[1], arena);
     token->topology = take_text(in, lengths[2], arena);
     if (version > 2) take_hyperparameters(in, list_bytes, arena, &token->identity);
-    bool metric = version <= 3 || take_metric(in, metric_bytes, arena, &position->best);
+    bool metric =
+        (version != 4 && !metric_bytes) || take_metric(in, metric_bytes, arena, &position->best);
     take_bytes(in, TSR_DIGEST_BYTES);
     if (in->failed || size != (size_t)(in->at - begin) || size > TSR_TOKEN_BYTES_MAX)
         DAMAGED(ctx, subject,
                 "the size of its token differs from the %" PRIu64 " byte%s that it states", size,
                 TSR_PLURAL(size));
     if (lengths[3])
-        DAMAGED(ctx, subject, "its token is signed; expected no signature in versions 1 to 4");
+        DAMAGED(ctx, subject, "its token is signed; expected no signature in versions 1 to 5");
     if (in->no_memory) FAIL(ctx, TSR_MEMORY, "no memory for %s", subject);
     if (!token->region || !token->numerics || !token->topology)
         DAMAGED(ctx, subject, "a text of its token is not usable");
     const char *wrong = tsr_identity_check(&token->identity);
     if (wrong) DAMAGED(ctx, subject, "its program: %s", wrong);
+    bool marked = tsr_identity_mark_set(&token->identity, set);
+    if (!marked) DAMAGED(ctx, subject, "a value that was set has no hyper-parameter");
     if (!metric) DAMAGED(ctx, subject, "the metric of its best generation is not usable");
     if (version > 3 && !tsr_best_is_sound(token))
         DAMAGED(ctx, subject, "a number of its best generation is out of range");
@@ -669,7 +675,7 @@ static tsr_result take_chunks(tsr_ctx *ctx, const char *subject, cursor *in,
                 chunk->size_bytes != part * element || segment >= manifest->segment_count ||
                 chunk->segment != segment || chunk->offset != offset ||
                 chunk->size_bytes > manifest->segment_sizes[segment] - offset)
-                DAMAGED(ctx, subject, "chunk %u of tensor '%s' is out of place", k, row->name);
+                DAMAGED(ctx, subject, "chunk %u of tensor '%s' is not in order", k, row->name);
             first += part;
             offset += chunk->size_bytes;
         }

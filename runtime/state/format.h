@@ -12,14 +12,15 @@
 
 enum {
     /* The newest; version 1 has no fields for the data, version 2 none for the program, version 3
-     * none for the best generation. */
-    TSR_MANIFEST_VERSION = 4,
+     * none for the best generation, version 4 none for values that a run set. */
+    TSR_MANIFEST_VERSION = 5,
     TSR_TOKEN_DATA_BYTES = 24 + TSR_DIGEST_BYTES,     /* size of the fields that version 2 adds */
     TSR_TOKEN_PROGRAM_BYTES = TSR_DIGEST_BYTES + 2,   /* version 3, without the list */
     TSR_TOKEN_BEST_BYTES = 48 + TSR_DIGEST_BYTES + 2, /* version 4, without the metric */
+    TSR_TOKEN_SET_BYTES = 8,                          /* version 5 */
     /* A token may have this much more when it is written than when it was planned. */
-    TSR_TOKEN_GROWTH_MAX =
-        TSR_TOKEN_DATA_BYTES + TSR_TOKEN_PROGRAM_BYTES + TSR_TOKEN_BEST_BYTES + TSR_METRIC_MAX,
+    TSR_TOKEN_GROWTH_MAX = TSR_TOKEN_DATA_BYTES + TSR_TOKEN_PROGRAM_BYTES + TSR_TOKEN_BEST_BYTES +
+                           TSR_METRIC_MAX + TSR_TOKEN_SET_BYTES + TSR_HYPERPARAMETERS_BYTES_MAX,
     TSR_TOKEN_BYTES_MAX = 4096,
     TSR_TOKEN_TEXT_MAX = 255, /* length of region, numerics, topology */
     TSR_MANIFEST_TENSORS_MAX = 1 << 20,

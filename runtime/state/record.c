@@ -43,10 +43,11 @@ void tsr_token_tell_changes(const tsr_ctx *ctx, const tsr_token *token,
     tsr_hyperparameter_change change;
     if (!program || !program->tells_changes || !both_known(token, program)) return;
     while (tsr_identity_next_change(&token->identity, program->identity, &at, &change))
-        tsr_log(ctx, TSR_LOG_NOTICE,
-                "generation %" PRIu64 " was trained with %s %s; this run goes on with %s",
-                token->generation, change.name, change.a ? change.a : "none",
-                change.b ? change.b : "none");
+        if (!change.a_is_set) /* else the caller decides which value the run has */
+            tsr_log(ctx, TSR_LOG_NOTICE,
+                    "generation %" PRIu64 " was trained with %s %s; this run continues with %s",
+                    token->generation, change.name, change.a ? change.a : "none",
+                    change.b ? change.b : "none");
 }
 
 static tsr_result check_program(tsr_ctx *ctx, const tsr_token *token,

@@ -66,6 +66,7 @@ void tsr_token_json(tsr_buffer *buffer, const tsr_manifest *manifest) {
     put_text(buffer, "topology", token->topology);
     if (tsr_identity_is_known(&token->identity)) {
         tsr_identity_write_json(buffer, &token->identity);
+        tsr_identity_write_set(buffer, &token->identity);
         tsr_buffer_text(buffer, ",");
     }
     put_best(buffer, &position->best);

@@ -66,7 +66,7 @@ static void hash_end(void *user) {
     store->prepared_ns = tsr_trace_begin(store->ctx.trace, TSR_TRACK_SAVES);
 }
 
-/* Places the chunks of this rank's part one after the other. */
+/* Assigns successive offsets to the chunks of this rank's part. */
 static tsr_result land_part(tsr_ctx *ctx, tsr_store *store, const tsr_manifest *manifest,
                             void **destinations) {
     const tsr_part part = tsr_store_own_part(store, manifest);

@@ -215,6 +215,14 @@ static tsr_result list_damaged(tsr_ctx *ctx, const examination *e, const tsr_nam
     return report_json(ctx, e, &line);
 }
 
+/* Appends ", lr 0.005 set" for each value that a run set. */
+static void append_set(tsr_buffer *out, const tsr_identity *identity) {
+    for (size_t i = 0; i < identity->hyperparameter_count; i++) {
+        const tsr_hyperparameter *one = &identity->hyperparameters[i];
+        if (one->is_set) tsr_buffer_printf(out, ", %s %s set", one->name, one->value);
+    }
+}
+
 static tsr_result list_good(tsr_ctx *ctx, const examination *e, const tsr_manifest *manifest,
                             bool reached) {
     const tsr_token *token = &manifest->token;
@@ -222,10 +230,11 @@ static tsr_result list_good(tsr_ctx *ctx, const examination *e, const tsr_manife
     bool known = tsr_identity_is_known(&token->identity);
     const tsr_name name = {TSR_NAME_MANIFEST, token->epoch, token->generation, 0, 0};
     bool best = is_best(e, &name);
-    char mark[TSR_METRIC_MAX + 32] = "";
     tsr_buffer line = {0};
-    if (best) snprintf(mark, sizeof mark, ", best %s %.9g", e->best.metric, e->best.value);
     if (!e->json) {
+        if (best) tsr_buffer_printf(&line, ", best %s %.9g", e->best.metric, e->best.value);
+        append_set(&line, &token->identity);
+        bool failed = line.failed;
         tsr_digest_format(&token->state_hash, hash);
         tsr_digest_format(&token->identity.program, program);
         tsr_log(ctx, TSR_LOG_NOTICE,
@@ -233,8 +242,10 @@ static tsr_result list_good(tsr_ctx *ctx, const examination *e, const tsr_manife
                 " bytes %" PRIu64 " state %s%s%s good%s%s",
                 token->generation, token->epoch, token->position.step, token->position.seed,
                 tsr_manifest_data_bytes(manifest), hash, known ? " program " : "",
-                known ? program : "", mark,
+                known ? program : "", line.size_bytes ? line.bytes : "",
                 reached ? "" : ", ignored unless a run resumes it by its number");
+        tsr_buffer_finish(&line);
+        if (failed) FAIL(ctx, TSR_MEMORY, "no memory to list a generation");
         return TSR_SUCCESS;
     }
     tsr_digest_format(&manifest->hash, hash);

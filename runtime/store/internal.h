@@ -38,6 +38,7 @@ typedef struct tsr_store_outcome {
 typedef struct tsr_letter {
     uint64_t size_bytes; /* size of the messages after it */
     uint64_t epoch;
+    uint64_t device, file;     /* st_dev and st_ino of the epoch's file, as rank 0 sees it */
     tsr_store_outcome outcome; /* sent by rank 0 */
     bool is_last;
 } tsr_letter;
@@ -50,7 +51,7 @@ typedef struct tsr_copy {
     bool is_own;         /* false: another rank's chunk, which is only checked */
 } tsr_copy;
 
-/* A value that is not finite, and its place: a tensor of the plan. */
+/* A value that is not finite, and its position: a tensor of the plan. */
 typedef struct tsr_finding {
     uint32_t row;
     uint64_t element;
@@ -63,6 +64,12 @@ typedef struct tsr_copied {
     uint64_t tasks;
 } tsr_copied;
 
+/* A list of hyper-parameters whose values can change. */
+typedef struct tsr_values {
+    tsr_hyperparameter list[TSR_HYPERPARAMETERS_MAX];
+    char texts[TSR_HYPERPARAMETERS_MAX][TSR_HYPERPARAMETER_VALUE_MAX + 1];
+} tsr_values;
+
 struct tsr_store {
     tsr_ctx ctx;      /* used by the writer thread; by no thread between saves */
     tsr_ctx rank_ctx; /* used by the rank: its failures are reported in a message */
@@ -73,8 +80,9 @@ struct tsr_store {
     tsr_coordinator *coordinator; /* NULL: the coordinator is on rank 0 */
     tsr_rank *rank;
     uint32_t rank_number, rank_count;
-    tsr_transport *transport; /* borrowed; NULL: one rank */
-    tsr_letter *letters;      /* one per rank; in the arena; only with several ranks */
+    tsr_transport *transport;          /* borrowed; NULL: one rank */
+    uint64_t epoch_device, epoch_file; /* on rank 0: for the letters */
+    tsr_letter *letters;               /* one per rank; in the arena; only with several ranks */
     tsr_mailbox *posts; /* messages to the other ranks, one mailbox per rank; only on rank 0 */
     tsr_mailbox to_rank, to_coordinator;
     tsr_recovery recovery;
@@ -82,7 +90,9 @@ struct tsr_store {
     void (*event)(void *user, const char *line);
     void *event_user;
     tsr_digest bundle_hash;
-    tsr_identity identity; /* in the arena */
+    tsr_identity identity; /* its names are in the arena; the values are the next two */
+    tsr_values values;     /* of the run; of the save that is running */
+    tsr_values saved_values;
     uint32_t keep;
     char *region, *numerics;
     bool finite; /* copied from the options, like source */
@@ -109,7 +119,7 @@ struct tsr_store {
     size_t copied_count;
     uint8_t *staging;         /* owned; the segments, each aligned to TSR_DIRECT_ALIGN */
     size_t staging_bytes;     /* capacity of staging */
-    uint64_t kept_bytes;      /* memory for saves: staging and the reader's buffers */
+    uint64_t retained_bytes;  /* memory for saves: staging and the reader's buffers */
     uint64_t *segment_starts; /* offsets in staging */
     tsr_position staged;
     double save_start;
@@ -164,6 +174,8 @@ void tsr_store_note_nonfinite(tsr_store *store, const tsr_finding *found);
 tsr_rank_data tsr_store_data(tsr_store *store);
 /* Reserves staging memory; its previous contents are lost. */
 TSR_RESULT tsr_store_reserve_staging(tsr_ctx *ctx, tsr_store *store, uint64_t size_bytes);
+/* The next save records the current values of hyper-parameters; no save is running. */
+void tsr_store_stage_hyperparameters(tsr_store *store);
 /* Plans the layout of the tensors once; later calls must give the same tensors. */
 TSR_RESULT tsr_store_plan(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *tensors,
                           size_t tensor_count);

@@ -205,7 +205,7 @@ static tsr_result read_once(tsr_ctx *ctx, attempt *a, const tsr_choice *choice, 
     recovery->uncommitted_count = (uint32_t)scan->unfinished.count;
     if (recovery->found) {
         if (scan->damaged_count)
-            tsr_log(ctx, TSR_LOG_WARNING, "going on from generation %" PRIu64 " at step %" PRIu64,
+            tsr_log(ctx, TSR_LOG_WARNING, "resuming from generation %" PRIu64 " at step %" PRIu64,
                     manifest.token.generation, manifest.token.position.step);
         to->count = manifest.tensor_count;
         to->token = manifest.token;
@@ -254,6 +254,8 @@ tsr_result tsr_store_read(tsr_ctx *ctx, const char *directory, const tsr_store_p
         *out_tensors = to.count ? to.tensors : NULL;
         *out_tensor_count = to.count;
         if (out_recovery->found) tsr_token_tell_changes(ctx, &to.token, program);
+        if (program && program->recovered)
+            *program->recovered = out_recovery->found ? to.token.identity : (tsr_identity){0};
     }
 done:
     if (scan.gens >= 0) io->close(io->self, scan.gens);

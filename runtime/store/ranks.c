@@ -15,33 +15,70 @@
 #include "runtime/store/internal.h"
 #include "runtime/transport/collective.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 bool tsr_store_is_first(const tsr_store *store) { return store->rank_number == 0; }
 
 /* ---- the directory, on the other ranks ---- */
 
-/* Rank 0 has created and claimed it. On another host, the same path may name a different directory.
- */
-static tsr_result open_directory(tsr_ctx *ctx, tsr_store *store, uint64_t epoch) {
+/* Opens the file of an epoch. Returns its descriptor, or -errno. */
+static int open_epoch(const tsr_io *io, int root, uint64_t epoch, char name[TSR_NAME_TEXT_MAX]) {
+    tsr_name_format(&(tsr_name){.kind = TSR_NAME_EPOCH, .epoch = epoch}, name);
+    return io->open(io->self, root, name, O_RDONLY | O_NOFOLLOW, 0);
+}
+
+/* Describes the directory to the other ranks: by the file that rank 0 has just created in it. */
+static tsr_result identify_directory(tsr_ctx *ctx, tsr_store *store) {
     const tsr_io *io = tsr_ctx_io(ctx);
     char name[TSR_NAME_TEXT_MAX];
-    tsr_name_format(&(tsr_name){.kind = TSR_NAME_EPOCH, .epoch = epoch}, name);
+    struct stat info = {0};
+    int fd = open_epoch(io, store->root, store->coordinator->epoch, name);
+    if (fd == -ENOENT) return TSR_SUCCESS; /* a planted bug creates none */
+    int code = fd < 0 ? fd : io->fstat(io->self, fd, &info);
+    if (fd >= 0) io->close(io->self, fd);
+    if (code < 0) FAIL_ERRNO(ctx, TSR_IO, -code, "cannot open '%s'", name);
+    store->epoch_device = (uint64_t)info.st_dev;
+    store->epoch_file = (uint64_t)info.st_ino;
+    return TSR_SUCCESS;
+}
+
+/* Hosts number the devices of a network file system differently, but not its files. */
+static tsr_result compare_directory(tsr_ctx *ctx, const tsr_store *store, const tsr_letter *first,
+                                    int found, const struct stat *info, const char *name) {
+    char text[64] = "does not exist";
+    if (found == 0 && (uint64_t)info->st_ino == first->file) return TSR_SUCCESS;
+    if (found < 0 && found != -ENOENT)
+        FAIL_ERRNO(ctx, TSR_IO, -found, "rank %" PRIu32 " cannot open '%s'", store->rank_number,
+                   name);
+    if (found == 0) snprintf(text, sizeof text, "is file %" PRIu64, (uint64_t)info->st_ino);
+    FAIL(ctx, TSR_STATE,
+         "the ranks do not share it: for rank 0, '%s' is file %" PRIu64
+         " of device %u:%u; for rank %" PRIu32 ", it %s on device %u:%u",
+         name, first->file, major(first->device), minor(first->device), store->rank_number, text,
+         major(info->st_dev), minor(info->st_dev));
+}
+
+/* Rank 0 has created and claimed it. On another host, the same path may name a different directory.
+ */
+static tsr_result open_directory(tsr_ctx *ctx, tsr_store *store, const tsr_letter *first) {
+    const tsr_io *io = tsr_ctx_io(ctx);
+    char name[TSR_NAME_TEXT_MAX];
+    struct stat info = {0};
     store->root = io->open(io->self, TSR_IO_CWD, store->directory, O_RDONLY | O_DIRECTORY, 0);
     if (store->root < 0)
         FAIL_ERRNO(ctx, TSR_IO, -store->root,
                    "rank %" PRIu32 " cannot open the directory that rank 0 has opened",
                    store->rank_number);
-    int seen = io->open(io->self, store->root, name, O_RDONLY | O_NOFOLLOW, 0);
-    if (seen < 0)
-        FAIL_ERRNO(ctx, TSR_IO, -seen,
-                   "rank %" PRIu32
-                   " finds no '%s' in it: rank 0 has another directory of that name",
-                   store->rank_number, name);
-    io->close(io->self, seen);
+    int fd = open_epoch(io, store->root, first->epoch, name);
+    int found = io->fstat(io->self, fd < 0 ? store->root : fd, &info);
+    if (fd >= 0) io->close(io->self, fd);
+    TRY(ctx, compare_directory(ctx, store, first, fd < 0 ? fd : found, &info, name));
     store->gens = io->open(io->self, store->root, "gen", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
     if (store->gens < 0) FAIL_ERRNO(ctx, TSR_IO, -store->gens, "cannot open 'gen'");
     store->rank->options.root = store->root;
@@ -137,7 +174,7 @@ static bool has_nothing_to_say(const tsr_store *store) {
  * letter. */
 static tsr_result take_note(tsr_ctx *ctx, tsr_store *store, const tsr_letter *from_first) {
     bool committed = from_first->outcome.committed_count > store->outcome.committed_count;
-    if (store->gens < 0) TRY(ctx, open_directory(ctx, store, from_first->epoch));
+    if (store->gens < 0) TRY(ctx, open_directory(ctx, store, from_first));
     store->outcome = from_first->outcome;
     if (committed) store->on_committed(store);
     return TSR_SUCCESS;
@@ -147,9 +184,12 @@ tsr_result tsr_store_converse(tsr_ctx *ctx, tsr_store *store) {
     tsr_result first = TSR_SUCCESS;
     bool is_first = tsr_store_is_first(store);
     if (store->lost) FAIL(ctx, TSR_RANK, "%s", store->lost_text);
+    if (is_first && !store->epoch_file) TRY(ctx, identify_directory(ctx, store));
     for (tsr_letter now = {0}; !now.is_last;) {
         if (is_first)
             now = (tsr_letter){.epoch = store->coordinator->epoch,
+                               .device = store->epoch_device,
+                               .file = store->epoch_file,
                                .outcome = store->outcome,
                                .is_last = has_nothing_to_say(store)};
         TRY(ctx, hand_out(ctx, store, &now));
@@ -247,13 +287,11 @@ tsr_result tsr_store_share_nonfinite(tsr_ctx *ctx, tsr_store *store) {
         bool found;
         tsr_finding what;
     } all[TSR_TRANSPORT_RANKS_MAX] = {0};
-    size_t first_byte[TSR_TRANSPORT_RANKS_MAX + 1];
-    for (uint32_t r = 0; r <= store->rank_count; r++) first_byte[r] = r * sizeof all[0];
     all[store->rank_number].found = own->found;
     if (own->found)
         all[store->rank_number].what =
             (tsr_finding){store->nonfinite_row, own->element, own->value};
-    TRY(ctx, lost(ctx, store, tsr_all_gather(ctx, store->transport, all, first_byte)));
+    TRY(ctx, lost(ctx, store, tsr_all_gather_each(ctx, store->transport, all, sizeof *all)));
     for (uint32_t r = 0; r < store->rank_count; r++)
         if (all[r].found) tsr_store_note_nonfinite(store, &all[r].what);
     return TSR_SUCCESS;

@@ -93,7 +93,7 @@ void tsr_reader_reserve(tsr_reader *reader, uint64_t state_bytes) {
     size_t size = state_bytes < TSR_READ_BUFFER_BYTES ? (size_t)state_bytes : TSR_READ_BUFFER_BYTES;
     start_pools(reader, state_bytes);
     for (uint32_t i = 0; i < reader->slot_count; i++) memset(buffer_of(reader, i), 0, size);
-    reader->kept_bytes = reader->slot_count * (uint64_t)size;
+    reader->retained_bytes = reader->slot_count * (uint64_t)size;
 }
 
 /* ---- files ---- */

@@ -50,10 +50,10 @@ typedef struct tsr_reader {
         *memory; /* a buffer for each slot, in the mapping. Pages are touched only when needed */
     const struct tsr_segment_file *file; /* file of the running groups */
     tsr_large_pages large_pages;
-    uint32_t slot_count;   /* slots in use */
-    uint64_t kept_bytes;   /* size of the buffers that tsr_reader_reserve touched */
-    pthread_mutex_t order; /* guards the following fields and was_read */
-    uint64_t read_count;   /* number of groups read, in order */
+    uint32_t slot_count;     /* slots in use */
+    uint64_t retained_bytes; /* size of the buffers that tsr_reader_reserve touched */
+    pthread_mutex_t order;   /* guards the following fields and was_read */
+    uint64_t read_count;     /* number of groups read, in order */
     tsr_read_slot slots[TSR_READ_SLOTS];
 } tsr_reader;
 
@@ -63,7 +63,7 @@ void tsr_reader_destroy(tsr_reader *reader); /* accepts NULL */
 /* Allocates and touches all memory for reading a state of this size. */
 void tsr_reader_reserve(tsr_reader *reader, uint64_t state_bytes);
 
-/* Reads some of a generation's chunks, in order. The chunks of tensor i are copied to their place
+/* Reads some of a generation's chunks, in order. The chunks of tensor i are copied to their offsets
  * in destinations[i] before they are hashed. If destinations is NULL, they are only verified. With
  * `drop`, the page cache is dropped first, so that the storage device is read. */
 TSR_RESULT tsr_read_part(tsr_ctx *ctx, tsr_reader *reader, int gens, const tsr_manifest *manifest,

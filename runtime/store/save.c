@@ -186,7 +186,7 @@ static tsr_result reserve_memory(tsr_ctx *ctx, tsr_store *store) {
     TRY(ctx, tsr_store_reserve_staging(ctx, store, start));
     memset(store->staging, 0, (size_t)start);
     tsr_reader_reserve(store->reader, tsr_manifest_data_bytes(&store->plan));
-    store->kept_bytes = start + store->reader->kept_bytes;
+    store->retained_bytes = start + store->reader->retained_bytes;
     return TSR_SUCCESS;
 }
 
@@ -225,7 +225,7 @@ tsr_result tsr_store_plan(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *tens
     return note_parts(ctx, store, tensors, sorted);
 }
 
-uint64_t tsr_store_get_kept_bytes(const tsr_store *store) { return store->kept_bytes; }
+uint64_t tsr_store_get_retained_bytes(const tsr_store *store) { return store->retained_bytes; }
 
 tsr_result tsr_store_reserve(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *tensors,
                              size_t tensor_count) {
@@ -233,7 +233,7 @@ tsr_result tsr_store_reserve(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *t
     TRY(ctx, tsr_store_plan(ctx, store, tensors, tensor_count));
     TRY(ctx, tsr_copy_plan(ctx, store, tensors, tensor_count));
     store->plan.token.bundle_hash = store->bundle_hash;
-    store->plan.token.identity = store->identity;
+    tsr_store_stage_hyperparameters(store);
     store->plan.token.region = store->region;
     store->plan.token.numerics = store->numerics;
     store->plan.token.topology =
@@ -273,6 +273,7 @@ tsr_result tsr_store_save_begin(tsr_ctx *ctx, tsr_store *store, const tsr_positi
     bool at_once = !store->parts && tsr_manifest_data_bytes(&store->plan) <= COPY_AT_ONCE_BYTES;
     pthread_mutex_lock(&store->mutex);
     store->staged = *position;
+    tsr_store_stage_hyperparameters(store);
     tsr_copy_begin(store);
     pthread_mutex_unlock(&store->mutex);
     tsr_trace_save(ctx->trace);

@@ -144,6 +144,35 @@ static tsr_result check_options(tsr_ctx *ctx, const tsr_store_options *options) 
     return TSR_SUCCESS;
 }
 
+static void put_values(tsr_values *to, const tsr_identity *from) {
+    for (size_t i = 0; i < from->hyperparameter_count; i++) {
+        snprintf(to->texts[i], sizeof to->texts[i], "%s", from->hyperparameters[i].value);
+        to->list[i].value = to->texts[i];
+        to->list[i].is_set = from->hyperparameters[i].is_set;
+    }
+}
+
+/* `identity` is in the arena, and only its names stay in use. */
+static void begin_values(tsr_store *store, const tsr_identity *identity) {
+    for (size_t i = 0; i < identity->hyperparameter_count; i++)
+        store->values.list[i].name = store->saved_values.list[i].name =
+            identity->hyperparameters[i].name;
+    put_values(&store->values, identity);
+    store->identity =
+        (tsr_identity){identity->program, identity->hyperparameter_count, store->values.list};
+}
+
+void tsr_store_set_hyperparameters(tsr_store *store, const tsr_identity *identity) {
+    TSR_ASSERT(identity->hyperparameter_count == store->identity.hyperparameter_count);
+    put_values(&store->values, identity);
+}
+
+void tsr_store_stage_hyperparameters(tsr_store *store) {
+    put_values(&store->saved_values, &store->identity);
+    store->plan.token.identity = (tsr_identity){
+        store->identity.program, store->identity.hyperparameter_count, store->saved_values.list};
+}
+
 static tsr_result allocate(tsr_ctx *ctx, const tsr_store_options *options, tsr_store **out_store) {
     tsr_store *store = calloc(1, sizeof *store);
     if (!store) FAIL(ctx, TSR_MEMORY, "no memory for a state store");
@@ -173,8 +202,11 @@ static tsr_result allocate(tsr_ctx *ctx, const tsr_store_options *options, tsr_s
     store->reader = tsr_reader_create();
     if (!store->directory || !store->region || !store->numerics || !store->reader)
         FAIL(ctx, TSR_MEMORY, "no memory for a state store");
-    if (options->identity)
-        TRY(ctx, tsr_identity_copy(ctx, options->identity, &store->arena, &store->identity));
+    if (options->identity) {
+        tsr_identity identity;
+        TRY(ctx, tsr_identity_copy(ctx, options->identity, &store->arena, &identity));
+        begin_values(store, &identity);
+    }
     TRY(ctx, reserve_mailbox(ctx, &store->to_rank, 0));
     TRY(ctx, tsr_store_reserve_answers(ctx, store, 0));
     if (!store->transport) return TSR_SUCCESS;
@@ -184,6 +216,11 @@ static tsr_result allocate(tsr_ctx *ctx, const tsr_store_options *options, tsr_s
     for (uint32_t r = 1; r < store->rank_count && tsr_store_is_first(store); r++)
         TRY(ctx, reserve_mailbox(ctx, &store->posts[r], 0));
     return TSR_SUCCESS;
+}
+
+const tsr_identity *tsr_store_get_recovered(const tsr_store *store) {
+    if (!store->coordinator || !store->recovery.found) return NULL;
+    return &store->coordinator->recovered.token.identity;
 }
 
 static tsr_result open_coordinator(tsr_ctx *ctx, tsr_store *store, const tsr_choice *choice,

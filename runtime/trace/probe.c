@@ -43,7 +43,7 @@ static void note_memory(tsr_probe *probe, tsr_trace *trace, const tsr_probe_sour
     tsr_trace_value(trace, memory_name, time_ns, bytes);
 }
 
-static void note(tsr_probe *probe, tsr_trace *trace, const tsr_program_entry *entry,
+static void note(tsr_probe *probe, tsr_trace *trace, const tsr_probe_source *source,
                  const tsr_program_command *command, const tsr_device_command *ran,
                  const tsr_device_span *span) {
     static const struct {
@@ -60,7 +60,7 @@ static void note(tsr_probe *probe, tsr_trace *trace, const tsr_program_entry *en
         return;
     }
     tsr_kernel_times *times = &probe->kernels[ran->kernel];
-    detail.bytes = tsr_program_command_bytes(entry, command);
+    detail.bytes = tsr_program_command_bytes(source->entry, command, source->sizes);
     times->launches++;
     times->time_ns += span->end_ns - span->begin_ns;
     times->bytes += detail.bytes;
@@ -85,7 +85,7 @@ void tsr_probe_end(tsr_probe *probe, tsr_trace *trace, const tsr_probe_source *s
         bool in_order = kind != TSR_DEVICE_OFFLOAD && kind != TSR_DEVICE_PREFETCH;
         if (source->numbers && in_order)
             note_memory(probe, trace, source, source->numbers[i], span->begin_ns);
-        note(probe, trace, source->entry, command, &list->commands[i], span);
+        note(probe, trace, source, command, &list->commands[i], span);
     }
     if (list->spans) {
         const tsr_device_span *transfers = list->spans + list->command_count;

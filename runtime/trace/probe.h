@@ -35,6 +35,7 @@ typedef struct tsr_probe_source {
     size_t index;            /* index of the entry */
     const uint32_t *numbers; /* number in the entry, for each command of the list */
     const tsr_program_command *alone;
+    const uint64_t *sizes; /* of an entry with an open dim; NULL: none is open */
 } tsr_probe_source;
 
 /* Requests times for the list if the trace records. */

@@ -92,6 +92,12 @@ tsr_result tsr_all_gather(tsr_ctx *ctx, tsr_transport *t, void *bytes, const siz
     return gather(ctx, t, bytes, first_byte, false);
 }
 
+tsr_result tsr_all_gather_each(tsr_ctx *ctx, tsr_transport *t, void *bytes, size_t size_bytes) {
+    size_t first_byte[TSR_TRANSPORT_RANKS_MAX + 1];
+    for (uint32_t r = 0; r <= t->rank_count; r++) first_byte[r] = r * size_bytes;
+    return tsr_all_gather(ctx, t, bytes, first_byte);
+}
+
 tsr_result tsr_all_to_all(tsr_ctx *ctx, tsr_transport *t, const tsr_transport_segment *sends,
                           const tsr_transport_segment *receives) {
     return tsr_transport_exchange(
@@ -127,15 +133,13 @@ tsr_result tsr_agree(tsr_ctx *ctx, tsr_transport *t, const char *what, const voi
                      size_t size_bytes) {
     TSR_ASSERT(size_bytes > 0 && size_bytes <= TSR_AGREE_MAX);
     unsigned char all[TSR_TRANSPORT_RANKS_MAX * TSR_AGREE_MAX];
-    size_t first_byte[TSR_TRANSPORT_RANKS_MAX + 1];
-    for (uint32_t r = 0; r <= t->rank_count; r++) first_byte[r] = r * size_bytes;
-    memcpy(all + first_byte[t->rank], bytes, size_bytes);
-    TRY(ctx, tsr_all_gather(ctx, t, all, first_byte));
+    memcpy(all + t->rank * size_bytes, bytes, size_bytes);
+    TRY(ctx, tsr_all_gather_each(ctx, t, all, size_bytes));
     for (uint32_t r = 1; r < t->rank_count; r++) {
-        if (memcmp(all, all + first_byte[r], size_bytes) == 0) continue;
+        if (memcmp(all, all + r * size_bytes, size_bytes) == 0) continue;
         char ours[2 * TSR_AGREE_MAX + 1], theirs[2 * TSR_AGREE_MAX + 1];
         write_hex(all, size_bytes, ours);
-        write_hex(all + first_byte[r], size_bytes, theirs);
+        write_hex(all + r * size_bytes, size_bytes, theirs);
         FAIL(ctx, TSR_MISMATCH, "ranks have different %s: rank 0 %s, rank %u %s", what, ours, r,
              theirs);
     }
@@ -410,14 +414,20 @@ static bool is_small(const reduction *r, size_t chunk) {
 }
 
 /* Divides into ranges of full cache lines, so that no two ranks write the same line. */
-static void share_lines(const reduction *r, size_t *first_element, size_t *first_byte) {
-    size_t line = LINE_BYTES / r->element_bytes, count = r->options->count;
+void tsr_all_reduce_share(const tsr_transport *t, const tsr_reduce_options *options,
+                          size_t *out_first_element) {
+    size_t line = LINE_BYTES / tsr_reduction_get_size(options->reduction), count = options->count;
     size_t lines = (count + line - 1) / line;
-    for (uint32_t rank = 0; rank <= r->t->rank_count; rank++) {
-        size_t first = (lines * rank + r->t->rank_count - 1) / r->t->rank_count * line;
-        first_element[rank] = first < count ? first : count;
-        first_byte[rank] = first_element[rank] * r->element_bytes;
+    for (uint32_t rank = 0; rank <= t->rank_count; rank++) {
+        size_t first = (lines * rank + t->rank_count - 1) / t->rank_count * line;
+        out_first_element[rank] = first < count ? first : count;
     }
+}
+
+static void share_lines(const reduction *r, size_t *first_element, size_t *first_byte) {
+    tsr_all_reduce_share(r->t, r->options, first_element);
+    for (uint32_t rank = 0; rank <= r->t->rank_count; rank++)
+        first_byte[rank] = first_element[rank] * r->element_bytes;
 }
 
 tsr_result tsr_all_reduce(tsr_ctx *ctx, tsr_transport *t, const tsr_reduce_options *options,
@@ -470,4 +480,12 @@ uint64_t tsr_all_reduce_plan(const tsr_transport *t, const tsr_reduce_options *o
         return (uint64_t)(t->rank_count - 1) * own_row_count(&r) * options->count * r.element_bytes;
     share_lines(&r, first_element, first_byte);
     return plan_scatter(&r, first_element) + tsr_all_gather_plan(t, first_byte);
+}
+
+bool tsr_all_reduce_sends_all(const tsr_transport *t, const tsr_reduce_options *options) {
+    tsr_ctx aside = {0};
+    reduction r;
+    size_t chunk;
+    return plan_reduction(t, options, &r) && !find_chunk(&aside, &r, &chunk).code &&
+           is_small(&r, chunk);
 }

@@ -22,6 +22,8 @@ TSR_RESULT tsr_broadcast(tsr_ctx *ctx, tsr_transport *t, uint32_t root, void *by
 /* `bytes` has room for the parts of all ranks; the part of rank r is at first_byte[r] …
  * first_byte[r + 1] (rank_count + 1 elements). This rank's part is already there. */
 TSR_RESULT tsr_all_gather(tsr_ctx *ctx, tsr_transport *t, void *bytes, const size_t *first_byte);
+/* Gathers `size_bytes` bytes of each rank: those of rank r are at r * size_bytes. */
+TSR_RESULT tsr_all_gather_each(tsr_ctx *ctx, tsr_transport *t, void *bytes, size_t size_bytes);
 /* sends, receives: one per rank. */
 TSR_RESULT tsr_all_to_all(tsr_ctx *ctx, tsr_transport *t, const tsr_transport_segment *sends,
                           const tsr_transport_segment *receives);
@@ -63,6 +65,11 @@ TSR_RESULT tsr_reduce_scatter(tsr_ctx *ctx, tsr_transport *t, const tsr_reduce_o
 uint64_t tsr_reduce_scatter_plan(const tsr_transport *t, const tsr_reduce_options *options,
                                  const size_t *first_element);
 uint64_t tsr_all_reduce_plan(const tsr_transport *t, const tsr_reduce_options *options);
+/* True if an all-reduce sends all rows to all ranks. Otherwise it is a reduce-scatter of the ranges
+ * first_element[r] … first_element[r + 1] (rank_count + 1 elements), then an all-gather. */
+bool tsr_all_reduce_sends_all(const tsr_transport *t, const tsr_reduce_options *options);
+void tsr_all_reduce_share(const tsr_transport *t, const tsr_reduce_options *options,
+                          size_t *out_first_element);
 /* out: `count` elements; either separate from the rows, or row 0. */
 TSR_RESULT tsr_all_reduce(tsr_ctx *ctx, tsr_transport *t, const tsr_reduce_options *options,
                           void *out);

@@ -126,6 +126,7 @@ static const tsr_transport_kind shared_kind = {
     .can_expose = tsr_shared_is_in_heap,
     .expose = tsr_shared_expose,
     .retract = tsr_shared_retract,
+    .watch = tsr_shared_watch,
     .fail = shared_fail,
     .close = shared_close,
 };

@@ -104,6 +104,7 @@ TSR_RESULT tsr_shared_exchange(tsr_ctx *ctx, tsr_transport *t, const tsr_exchang
 TSR_RESULT tsr_shared_expose(tsr_ctx *ctx, tsr_transport *t, const tsr_exposure *exposure,
                              tsr_rows *out_rows);
 TSR_RESULT tsr_shared_retract(tsr_ctx *ctx, tsr_transport *t);
+TSR_RESULT tsr_shared_watch(tsr_ctx *ctx, tsr_transport *t);
 TSR_RESULT tsr_shared_meet(tsr_ctx *ctx, tsr_transport *t, const tsr_meeting *meeting,
                            const void **out_bytes);
 

@@ -10,8 +10,8 @@ static shared_board *board(const shared_end *s, uint32_t rank) {
     return (shared_board *)(void *)(s->boards + index * s->head->board_bytes);
 }
 
-/* Returns the place of the data: in the line of the number if it fits there, otherwise in separate
- * lines. */
+/* Returns the address of the data: in the line of the number if it fits there, otherwise in
+ * separate lines. */
 static unsigned char *bytes_of(shared_board *b, size_t size_bytes) {
     size_t rest = sizeof *b - offsetof(shared_board, bytes);
     return size_bytes <= rest ? b->bytes : (unsigned char *)b + sizeof *b;

@@ -104,11 +104,12 @@ static bool holds_lock(const shared_end *s, uint32_t rank) {
     return fcntl(s->fd, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
-/* Checks that every awaited rank is alive. */
-static tsr_result scan_for_dead(tsr_ctx *ctx, shared_end *s) {
+/* Checks that every awaited rank is alive; with `all`, every other rank. */
+static tsr_result scan_for_dead(tsr_ctx *ctx, shared_end *s, bool all) {
     for (uint32_t rank = 0; rank < s->base.rank_count; rank++) {
         shared_seat *seat = &s->seats[rank];
-        if (!waits_for(s, rank) || !atomic_load(&seat->joined)) continue;
+        bool awaited = waits_for(s, rank) || (all && rank != s->base.rank);
+        if (!awaited || !atomic_load(&seat->joined)) continue;
         bool left = atomic_load(&seat->left) != 0;
         if (!left && holds_lock(s, rank)) continue;
         if (atomic_load(&s->head->failed)) return adopt_failure(ctx, s);
@@ -121,6 +122,12 @@ static tsr_result scan_for_dead(tsr_ctx *ctx, shared_end *s) {
              here.number, here.region, here.step);
     }
     return TSR_SUCCESS;
+}
+
+tsr_result tsr_shared_watch(tsr_ctx *ctx, tsr_transport *t) {
+    shared_end *s = (shared_end *)t;
+    if (atomic_load(&s->head->failed)) return adopt_failure(ctx, s);
+    return scan_for_dead(ctx, s, true);
 }
 
 static tsr_result fail_deadline(tsr_ctx *ctx, shared_end *s) {
@@ -218,7 +225,7 @@ void tsr_shared_wake(shared_end *s, uint32_t rank) {
 static tsr_result scan_ranks(tsr_ctx *ctx, shared_end *s, shared_wait *w, uint64_t now) {
     if (now - w->scanned_ns >= SLEEP_NS / 2) {
         w->scanned_ns = now;
-        TRY(ctx, scan_for_dead(ctx, s));
+        TRY(ctx, scan_for_dead(ctx, s, false));
         TRY(ctx, scan_for_elsewhere(ctx, s, w));
     }
     if (s->base.deadline_ns && now - w->began_ns >= s->base.deadline_ns)

@@ -7,6 +7,7 @@
 #include "runtime/base/array.h"
 #include "runtime/base/clock.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 static const char *const names[] = {
@@ -88,6 +89,16 @@ tsr_result tsr_transport_expose(tsr_ctx *ctx, tsr_transport *t, const tsr_exposu
 
 tsr_result tsr_transport_retract(tsr_ctx *ctx, tsr_transport *t) {
     return failed_for_all(ctx, t, t->kind->retract(ctx, t));
+}
+
+tsr_result tsr_transport_watch(tsr_ctx *ctx, tsr_transport *t, tsr_operation operation,
+                               uint64_t began_ns) {
+    if (t->kind->watch) TRY(ctx, t->kind->watch(ctx, t));
+    if (!t->deadline_ns || tsr_clock_ns() - began_ns < t->deadline_ns) return TSR_SUCCESS;
+    FAIL(ctx, TSR_RANK,
+         "another rank hangs: rank %u has waited %.1f s in %s of region '%s' at step %" PRIu64,
+         t->rank, (double)t->deadline_ns * 1e-9, tsr_operation_name(operation),
+         t->region ? t->region : "run", t->step);
 }
 
 void tsr_transport_fail(tsr_transport *t, tsr_code code, const char *text) {

@@ -93,6 +93,8 @@ typedef struct tsr_transport_kind {
     (tsr_ctx *ctx, tsr_transport *t, const tsr_exposure *exposure, tsr_rows *out_rows);
     /* Returns when all other ranks have read the rows that this rank exposed. */
     TSR_RESULT (*retract)(tsr_ctx *ctx, tsr_transport *t);
+    /* Fails if another rank has failed or ended; see tsr_transport_watch. NULL: never. */
+    TSR_RESULT (*watch)(tsr_ctx *ctx, tsr_transport *t);
     /* Tells all ranks that this one failed, so that they fail with its error. */
     void (*fail)(tsr_transport *t, tsr_code code, const char *text);
     void (*close)(tsr_transport *t);
@@ -109,6 +111,9 @@ struct tsr_transport {
     /* Counted by every operation: bytes sent to and received from other ranks. */
     uint64_t sent_bytes, received_bytes;
     uint64_t operation_count; /* number of operations begun in which all ranks take part */
+    /* Set by the caller: how devices with their own memory exchange (runtime/exchange/kinds.def).
+     * NULL: the best way. */
+    const char *exchange; /* borrowed */
     /* Owned by the implementation; memory for the additions of collectives. Aligned to 64 bytes. */
     void *scratch;
     size_t scratch_bytes;
@@ -130,6 +135,11 @@ bool tsr_transport_can_expose(const tsr_transport *t, const void *bytes, size_t 
 TSR_RESULT tsr_transport_expose(tsr_ctx *ctx, tsr_transport *t, const tsr_exposure *exposure,
                                 tsr_rows *out_rows);
 TSR_RESULT tsr_transport_retract(tsr_ctx *ctx, tsr_transport *t);
+/* Called repeatedly while this rank waits for the others by other means than this transport, since
+ * `began_ns`: fails if one of them has failed or ended, or has not come to `operation` within the
+ * deadline. */
+TSR_RESULT tsr_transport_watch(tsr_ctx *ctx, tsr_transport *t, tsr_operation operation,
+                               uint64_t began_ns);
 /* Called if this rank cannot continue: the other ranks fail with TSR_RANK and `text`, and so does a
  * thread that waits at the second end. */
 void tsr_transport_fail(tsr_transport *t, tsr_code code, const char *text);

@@ -99,3 +99,31 @@ void tsr_tree_reduce(const tsr_tree_inputs *inputs, void *out) {
     const void *result = reduce(&w, (tsr_subtree){0, inputs->leaf_count}, 0, out);
     if (result != out && w.row_bytes) memcpy(out, result, w.row_bytes);
 }
+
+typedef struct planner {
+    const tsr_subtree *subtrees;
+    tsr_tree_step *steps;
+    uint32_t next, step_count, temporary_count; /* next: index of a subtree */
+} planner;
+
+/* Returns the operand with the result, which is `out` unless the part is one of the subtrees. */
+static uint32_t plan(planner *p, tsr_subtree part, uint32_t level, uint32_t out) {
+    if (p->subtrees[p->next].leaf_count == part.leaf_count) return p->next++;
+    TSR_ASSERT(part.leaf_count > 1 && level < TSR_TREE_DEPTH_MAX);
+    uint32_t split = tsr_tree_split(part.leaf_count);
+    uint32_t left = plan(p, (tsr_subtree){part.first_leaf, split}, level, TSR_TREE_SCRATCH + level);
+    uint32_t right = plan(p, (tsr_subtree){part.first_leaf + split, part.leaf_count - split},
+                          level + 1, TSR_TREE_SCRATCH + level + 1);
+    const uint32_t operands[] = {left, right};
+    for (size_t i = 0; i < TSR_COUNT(operands); i++)
+        if (operands[i] >= TSR_TREE_SCRATCH && operands[i] - TSR_TREE_SCRATCH >= p->temporary_count)
+            p->temporary_count = operands[i] - TSR_TREE_SCRATCH + 1;
+    p->steps[p->step_count++] = (tsr_tree_step){out, left, right};
+    return out;
+}
+
+uint32_t tsr_tree_plan(uint32_t leaf_count, const tsr_subtree *subtrees, tsr_tree_step *out_steps) {
+    planner p = {.subtrees = subtrees, .steps = out_steps};
+    plan(&p, (tsr_subtree){0, leaf_count}, 0, TSR_TREE_OUT);
+    return p.temporary_count;
+}

@@ -55,4 +55,15 @@ typedef struct tsr_tree_inputs {
 /* out: `count` elements; may be one of the values, otherwise it must not overlap them. */
 void tsr_tree_reduce(const tsr_tree_inputs *inputs, void *out);
 
+/* The additions of tsr_tree_reduce as a list, for values that the host does not have: out = a and b
+ * combined. An operand is the index of a subtree, TSR_TREE_OUT, or TSR_TREE_SCRATCH + n, which is
+ * temporary value n. */
+enum { TSR_TREE_OUT = TSR_LEAVES_MAX, TSR_TREE_SCRATCH };
+typedef struct tsr_tree_step {
+    uint32_t out, a, b;
+} tsr_tree_step;
+/* Writes one step less than there are subtrees; returns the number of temporary values. With a
+ * single subtree there is no step: its value is the result. */
+uint32_t tsr_tree_plan(uint32_t leaf_count, const tsr_subtree *subtrees, tsr_tree_step *out_steps);
+
 #endif

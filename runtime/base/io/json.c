@@ -325,13 +325,14 @@ static TSR_RESULT open_container(scan *s, bool is_object) {
 static TSR_RESULT scan_value(scan *s, bool *out_opened) {
     skip_space(s);
     *out_opened = false;
-    size_t begin = s->at, kept = s->decoded_size;
+    size_t begin = s->at, decoded_before = s->decoded_size;
     unsigned char c = s->at < s->size ? s->text[s->at] : 0;
     const char *text = (const char *)s->text + begin;
     if (c == '"') {
         TRY(s->ctx, scan_string(s));
-        TRY(s->ctx, report(s, TSR_JSON_STRING, s->decoded + kept, s->decoded_size - kept));
-        s->decoded_size = kept;
+        TRY(s->ctx, report(s, TSR_JSON_STRING, s->decoded + decoded_before,
+                           s->decoded_size - decoded_before));
+        s->decoded_size = decoded_before;
         return TSR_SUCCESS;
     }
     if (c == '-' || (c >= '0' && c <= '9')) {

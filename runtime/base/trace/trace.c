@@ -203,7 +203,7 @@ static void write_head(tsr_buffer *out, const tsr_trace *trace, uint64_t dropped
 }
 
 static tsr_result format(tsr_ctx *ctx, const tsr_trace *trace, tsr_buffer *out) {
-    uint64_t count = atomic_load(&trace->count), kept = 0, dropped = 0;
+    uint64_t count = atomic_load(&trace->count), sorted_count = 0, dropped = 0;
     if (count > trace->options.events_max) {
         dropped = count - trace->options.events_max;
         count = trace->options.events_max;
@@ -212,14 +212,14 @@ static tsr_result format(tsr_ctx *ctx, const tsr_trace *trace, tsr_buffer *out) 
     if (!sorted) FAIL(ctx, TSR_MEMORY, "no memory for %" PRIu64 " events of a trace", count);
     for (uint64_t i = 0; i < count; i++)
         if (atomic_load_explicit(&trace->events[i].whole, memory_order_acquire))
-            sorted[kept++] = &trace->events[i];
-    qsort(sorted, kept, sizeof *sorted, by_time);
+            sorted[sorted_count++] = &trace->events[i];
+    qsort(sorted, sorted_count, sizeof *sorted, by_time);
     write_head(out, trace, dropped);
-    for (uint64_t i = 0; i < kept; i++) write_event(out, trace, sorted[i]);
+    for (uint64_t i = 0; i < sorted_count; i++) write_event(out, trace, sorted[i]);
     tsr_buffer_text(out, "\n]}\n");
     free(sorted);
     if (out->failed)
-        FAIL(ctx, TSR_MEMORY, "no memory to write %" PRIu64 " events of a trace", kept);
+        FAIL(ctx, TSR_MEMORY, "no memory to write %" PRIu64 " events of a trace", sorted_count);
     return TSR_SUCCESS;
 }
 
