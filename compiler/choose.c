@@ -12,7 +12,7 @@
  */
 #include "compiler/choose.h"
 
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 #include "compiler/tile/attributes.h"
 #include "compiler/tile/gpu/pitch.h"
 #include "compiler/tile/gpu/product.h"
@@ -130,15 +130,19 @@ static tsr_result scan_kernels(tsr_ctx *ctx, MlirModule schedule, MlirModule til
 }
 
 tsr_result tsr_choose_tiles(tsr_ctx *ctx, MlirModule schedule, const tsr_target *target,
-                            const tsr_ptxas *ptxas, MlirModule *inout_tile) {
+                            const tsr_ptxas *ptxas, const tsr_choices *choices,
+                            MlirModule *inout_planned, MlirModule *inout_tile) {
     tsr_result result = TSR_SUCCESS;
     bool changed = true;
     /* The loop ends because a group runs out of tiles and then has no kernel on matrix units. */
     while (changed) {
-        MlirModule next;
+        MlirModule planned, next;
         TRY_GOTO(ctx, result, scan_kernels(ctx, schedule, *inout_tile, target, ptxas, &changed));
         if (!changed) break;
-        TRY_GOTO(ctx, result, tsr_tile_lower(ctx, schedule, target, &next));
+        TRY_GOTO(ctx, result, tsr_tile_plan(ctx, schedule, target, choices, &planned));
+        mlirModuleDestroy(*inout_planned);
+        *inout_planned = planned;
+        TRY_GOTO(ctx, result, tsr_tile_lower_planned(ctx, planned, target, &next));
         mlirModuleDestroy(*inout_tile);
         *inout_tile = next;
     }

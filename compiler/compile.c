@@ -6,22 +6,30 @@
 
 #include "bundle/provenance.h"
 #include "compiler/choose.h"
+#include "compiler/frontend/language/trace/import.h"
+#include "compiler/frontend/onnx/export/export.h"
 #include "compiler/frontend/onnx/import.h"
+#include "compiler/frontend/onnx/link/link.h"
+#include "compiler/frontend/stablehlo/import.h"
 #include "compiler/graph/graph.h"
 #include "compiler/ir/attributes.h"
-#include "compiler/ir/elide.h"
 #include "compiler/ir/level.h"
 #include "compiler/ir/mlir.h"
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
+#include "compiler/ir/text/elide.h"
 #include "compiler/package.h"
 #include "compiler/process/guard.h"
 #include "compiler/resilience/resilience.h"
+#include "compiler/schedule/choices.h"
 #include "compiler/schedule/config.h"
 #include "compiler/schedule/schedule.h"
+#include "compiler/sizes.h"
 #include "compiler/target/host/host.h"
 #include "compiler/target/target.h"
 #include "compiler/tile/tile.h"
 #include "runtime/base/array.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/hash/file.h"
 #include "runtime/base/io/io.h"
 
 #include <llvm/Config/llvm-config.h>
@@ -30,13 +38,14 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 /* The results for one target. */
 typedef struct job {
     const tsr_target *target;
-    MlirModule module; /* Tile IR, then Target IR: rewritten in place */
+    MlirModule
+        planned;       /* Schedule IR with the sizes of each kernel; null: a later stage was read */
+    MlirModule module; /* `planned`, then Tile IR, then Target IR */
     MlirModule device; /* a part of `module` */
     tsr_program program;
     void *code;
@@ -56,7 +65,9 @@ typedef struct compilation {
     tsr_arena arena;
     tsr_diag_list diags;
     MlirContext mlir;
-    MlirModule module; /* up to Schedule IR: rewritten in place */
+    MlirModule module;   /* up to Schedule IR: rewritten in place */
+    MlirModule schedule; /* the file of choices; null: none */
+    tsr_choices choices;
     MlirModule source; /* the module as it was read, if it is dumped; else null */
     const char *base_name;
     tsr_digest source_digest;
@@ -66,7 +77,7 @@ typedef struct compilation {
     tsr_buffer graph, schedule_json;           /* two of the documents, if they are made here */
     tsr_config config;
     tsr_ptxas ptxas;
-    bool looked_for_ptxas;
+    bool searched_ptxas;
     bool edited; /* the source is a later stage's result that was changed by hand */
     job *jobs;
     size_t job_count;
@@ -79,7 +90,7 @@ static TSR_RESULT run_nothing(compilation *c) {
 
 /* ---- the stages ---- */
 
-static TSR_RESULT keep_document(compilation *c, tsr_document document, const tsr_buffer *text) {
+static TSR_RESULT store_document(compilation *c, tsr_document document, const tsr_buffer *text) {
     if (text->failed || !text->bytes)
         FAIL(c->ctx, TSR_MEMORY, "no memory to keep the %s", tsr_document_name(document));
     c->documents[document] = text->bytes;
@@ -87,7 +98,7 @@ static TSR_RESULT keep_document(compilation *c, tsr_document document, const tsr
 }
 
 /* Keeps the deployment that the passes noted on the module. */
-static TSR_RESULT keep_deployment(compilation *c, MlirModule module) {
+static TSR_RESULT store_deployment(compilation *c, MlirModule module) {
     MlirOperation self = mlirModuleGetOperation(module);
     const char *text = tsr_op_string(self, TSR_SR_DEPLOYMENT);
     if (!text) return TSR_SUCCESS;
@@ -102,25 +113,47 @@ static TSR_RESULT run_autodiff(compilation *c) {
     TRY(c->ctx, tsr_graph_lower(c->ctx, c->module, &c->diags, NULL));
     /* Refuse a program with too many tensors before the slow stages run. */
     TRY(c->ctx, tsr_module_check_tensors(c->ctx, c->module));
-    return keep_deployment(c, c->module);
+    return store_deployment(c, c->module);
 }
 
-static TSR_RESULT keep_schedule(compilation *c, MlirModule module) {
-    tsr_schedule_json(module, &c->schedule_json);
-    return keep_document(c, TSR_DOCUMENT_SCHEDULE, &c->schedule_json);
+/* Describes the groups of the module, and the kernels of each target if they are planned. */
+static TSR_RESULT store_schedule(compilation *c, MlirModule module) {
+    size_t count = 0;
+    MlirModule *planned = TSR_NEW(&c->arena, MlirModule, c->job_count + 1);
+    if (!planned) FAIL(c->ctx, TSR_MEMORY, "no memory for %zu targets", c->job_count);
+    for (size_t i = 0; i < c->job_count; i++)
+        if (!mlirModuleIsNull(c->jobs[i].planned)) planned[count++] = c->jobs[i].planned;
+    tsr_buffer_finish(&c->schedule_json);
+    tsr_schedule_json(module, planned, count, &c->schedule_json);
+    return store_document(c, TSR_DOCUMENT_SCHEDULE, &c->schedule_json);
 }
 
 static TSR_RESULT run_schedule(compilation *c) {
     TRY(c->ctx, tsr_schedule_lower(c->ctx, c->module, &c->diags));
-    return keep_schedule(c, c->module);
+    return store_schedule(c, c->module);
+}
+
+static TSR_RESULT run_plan(compilation *c) {
+    TRY(c->ctx, tsr_choices_add(c->ctx, &c->choices, c->module, false));
+    if (c->options->schedule_path)
+        TRY(c->ctx, tsr_choices_read(c->ctx, &c->choices, c->options->schedule_path, c->mlir,
+                                     &c->diags, &c->arena, &c->schedule));
+    for (size_t i = 0; i < c->job_count; i++) {
+        job *j = &c->jobs[i];
+        TRY(c->ctx, tsr_tile_plan(c->ctx, c->module, j->target, &c->choices, &j->planned));
+        j->module = j->planned;
+    }
+    TRY(c->ctx, tsr_choices_check_used(c->ctx, &c->choices));
+    return store_schedule(c, c->module);
 }
 
 /* Looks for ptxas if a target is a GPU. */
 static TSR_RESULT find_assembler(compilation *c) {
     bool wanted = false;
-    if (c->looked_for_ptxas) return TSR_SUCCESS;
-    c->looked_for_ptxas = true;
-    for (size_t i = 0; i < c->job_count; i++) wanted = wanted || c->jobs[i].target->arch;
+    if (c->searched_ptxas) return TSR_SUCCESS;
+    c->searched_ptxas = true;
+    for (size_t i = 0; i < c->job_count; i++)
+        wanted = wanted || c->jobs[i].target->family == TSR_FAMILY_CUDA;
     if (!wanted && c->options->ptxas)
         FAIL(c->ctx, TSR_USAGE,
              "'%s' assembles code for NVIDIA GPUs; expected a target cuda:…, got '%s'%s",
@@ -133,7 +166,8 @@ static TSR_RESULT find_assembler(compilation *c) {
                 "no ptxas was found: the bundle contains only PTX for NVIDIA GPUs, which the "
                 "driver translates at each start");
     for (size_t i = 0; i < c->job_count; i++)
-        if (c->jobs[i].target->arch && c->ptxas.path) c->jobs[i].ptxas = &c->ptxas;
+        if (c->jobs[i].target->family == TSR_FAMILY_CUDA && c->ptxas.path)
+            c->jobs[i].ptxas = &c->ptxas;
     return TSR_SUCCESS;
 }
 
@@ -141,11 +175,12 @@ static TSR_RESULT run_tile(compilation *c) {
     TRY(c->ctx, find_assembler(c));
     for (size_t i = 0; i < c->job_count; i++) {
         job *j = &c->jobs[i];
-        TRY(c->ctx, tsr_tile_lower(c->ctx, c->module, j->target, &j->module));
-        if (j->ptxas)
-            TRY(c->ctx, tsr_choose_tiles(c->ctx, c->module, j->target, j->ptxas, &j->module));
+        TRY(c->ctx, tsr_tile_lower_planned(c->ctx, j->planned, j->target, &j->module));
+        if (!j->ptxas || mlirModuleIsNull(c->module)) continue;
+        TRY(c->ctx, tsr_choose_tiles(c->ctx, c->module, j->target, j->ptxas, &c->choices,
+                                     &j->planned, &j->module));
     }
-    return TSR_SUCCESS;
+    return mlirModuleIsNull(c->module) ? TSR_SUCCESS : store_schedule(c, c->module);
 }
 
 static TSR_RESULT run_target(compilation *c) {
@@ -258,7 +293,16 @@ static TSR_RESULT run_program(compilation *c) {
 /* Describes the inputs of the build, with the targets in order of their names. */
 static TSR_RESULT describe_build(compilation *c, tsr_package *package) {
     bool native = tsr_config_numerics_native(c->config.numerics);
-    const tsr_provenance_input source = {c->base_name, c->source_digest};
+    const tsr_link *links = c->options->links.links;
+    size_t link_count = c->options->links.link_count;
+    tsr_provenance_input *inputs = TSR_NEW(&c->arena, tsr_provenance_input, link_count + 1);
+    if (!inputs) FAIL(c->ctx, TSR_MEMORY, "no memory to write the bundle");
+    inputs[0] = (tsr_provenance_input){c->base_name, c->source_digest};
+    for (size_t i = 0; i < link_count; i++) {
+        const char *slash = strrchr(links[i].path, '/');
+        inputs[1 + i].name = slash ? slash + 1 : links[i].path;
+        TRY(c->ctx, tsr_file_digest(c->ctx, links[i].path, &inputs[1 + i].digest));
+    }
     char workspace_max[32];
     snprintf(workspace_max, sizeof workspace_max, "%" PRIu64, c->options->workspace_max);
     const tsr_provenance_pair options[] = {{"numerics", native ? "native" : "portable"},
@@ -275,8 +319,8 @@ static TSR_RESULT describe_build(compilation *c, tsr_package *package) {
     }
     const tsr_provenance provenance = {.size_bytes = sizeof provenance,
                                        .builder_version = TSR_VERSION_TEXT,
-                                       .inputs = &source,
-                                       .input_count = 1,
+                                       .inputs = inputs,
+                                       .input_count = link_count + 1,
                                        .targets = targets,
                                        .target_count = c->job_count,
                                        .options = options,
@@ -358,7 +402,7 @@ static TSR_RESULT read_text(compilation *c, MlirModule *out_module) {
 }
 
 /* Keeps what the module says about the file of its parameters. */
-static TSR_RESULT keep_weights(compilation *c, MlirModule module) {
+static TSR_RESULT store_weights(compilation *c, MlirModule module) {
     static const char kind[] = "sha256:";
     MlirOperation self = mlirModuleGetOperation(module);
     const char *name = tsr_op_string(self, TSR_WEIGHTS_NAME);
@@ -377,18 +421,50 @@ static TSR_RESULT keep_weights(compilation *c, MlirModule module) {
     return TSR_SUCCESS;
 }
 
+/* Links files to a program. */
+static TSR_RESULT link_files(compilation *c, MlirModule module) {
+    const tsr_onnx_training training = {.freeze = c->options->freeze,
+                                        .freeze_count = c->options->freeze_count};
+    const tsr_link_options options = {.links = c->options->links,
+                                      .weights_path = c->options->weights_path,
+                                      .training = &training};
+    if (options.links.link_count == 0) return TSR_SUCCESS;
+    if (c->options->from != TSR_STAGE_GRAPH)
+        FAIL(c->ctx, TSR_USAGE, "'%s' is linked; expected no link with a dump of stage %s",
+             options.links.links[0].path, tsr_stage_get(c->options->from)->name);
+    return tsr_link_all(c->ctx, &c->diags, &options, module);
+}
+
 static TSR_RESULT read_source(compilation *c, MlirModule *out_module) {
-    const tsr_onnx_options onnx = {.path = c->options->source_path,
-                                   .bindings = c->options->dims,
-                                   .binding_count = c->options->dim_count,
-                                   .weights_path = c->options->weights_path};
+    const tsr_onnx_options onnx = {
+        .path = c->options->source_path,
+        .bindings = c->options->dims,
+        .binding_count = c->options->dim_count,
+        .dims_stay_open = c->options->stage_limit == TSR_STAGE_GRAPH + 1 && !c->options->training,
+        .weights_path = c->options->weights_path,
+        .training = c->options->training,
+        .links = c->options->links};
+    const tsr_hlo_options hlo = {.path = c->options->source_path,
+                                 .carry = c->options->carry,
+                                 .carry_count = c->options->carry_count};
     TRY(c->ctx, tsr_mlir_context_create(c->ctx, &c->diags, &c->mlir));
     if (c->options->from == TSR_STAGE_GRAPH && tsr_onnx_is_model(c->options->source_path))
         TRY(c->ctx,
             tsr_onnx_import(c->ctx, c->mlir, &c->diags, &onnx, out_module, &c->source_digest));
-    else
+    else if (c->options->from == TSR_STAGE_GRAPH && tsr_hlo_is_program(c->options->source_path))
+        TRY(c->ctx,
+            tsr_hlo_import(c->ctx, c->mlir, &c->diags, &hlo, out_module, &c->source_digest));
+    else if (c->options->from == TSR_STAGE_GRAPH &&
+             tsr_language_is_program(c->options->source_path))
+        TRY(c->ctx,
+            tsr_language_import(
+                c->ctx, &(tsr_language_options){c->options->source_path, c->options->strict_python},
+                c->mlir, &c->diags, out_module, &c->source_digest));
+    else {
         TRY(c->ctx, read_text(c, out_module));
-    return keep_weights(c, *out_module);
+        TRY(c->ctx, link_files(c, *out_module));
+    }
+    return store_weights(c, *out_module);
 }
 
 static TSR_RESULT read_module(compilation *c, MlirModule *out_module) {
@@ -409,9 +485,10 @@ static TSR_RESULT read_module(compilation *c, MlirModule *out_module) {
     tsr_documents_take(*out_module, c->documents);
     TRY(c->ctx, check_seal(c, *out_module));
     if (!c->documents[TSR_DOCUMENT_NAME]) c->documents[TSR_DOCUMENT_NAME] = c->base_name;
-    if (c->documents[TSR_DOCUMENT_GRAPH]) return TSR_SUCCESS;
+    bool last = c->options->stage_limit == TSR_STAGE_GRAPH + 1; /* no later stage reads it */
+    if (c->documents[TSR_DOCUMENT_GRAPH] || last) return TSR_SUCCESS;
     tsr_print_referring(*out_module, &c->graph);
-    return keep_document(c, TSR_DOCUMENT_GRAPH, &c->graph);
+    return store_document(c, TSR_DOCUMENT_GRAPH, &c->graph);
 }
 
 /* The ops of a later stage would otherwise be refused one by one. */
@@ -431,38 +508,23 @@ static TSR_RESULT refuse_later(compilation *c) {
     return TSR_SUCCESS;
 }
 
-/* Notes the sizes of open dims for pass tessera-bind-dims. The dims of an ONNX model were given
- * their sizes when it was read. */
-static void note_sizes(compilation *c) {
-    size_t count = tsr_onnx_is_model(c->options->source_path) ? 0 : c->options->dim_count;
-    MlirNamedAttribute *sizes = TSR_NEW(&c->arena, MlirNamedAttribute, count + 1);
-    TSR_NEED(sizes);
-    for (size_t i = 0; i < count; i++)
-        sizes[i] = mlirNamedAttributeGet(
-            mlirIdentifierGet(c->mlir, tsr_ref(c->options->dims[i].symbol)),
-            c->options->dims[i].size_count > 1
-                ? tsr_attr_make_i64s(c->mlir, c->options->dims[i].size_count,
-                                     c->options->dims[i].sizes)
-                : tsr_attr_make_i64(c->mlir, (int64_t)c->options->dims[i].size));
-    if (count)
-        tsr_op_set(mlirModuleGetOperation(c->module), TSR_SIZES_NAME,
-                   mlirDictionaryAttrGet(c->mlir, (intptr_t)count, sizes));
-}
-
 static TSR_RESULT load_graph(compilation *c) {
     TRY(c->ctx, read_module(c, &c->module));
     TRY(c->ctx, refuse_later(c));
-    note_sizes(c);
+    tsr_sizes_note(c->options, &c->arena, c->module);
     if (c->options->dump[TSR_STAGE_GRAPH])
         c->source = mlirModuleFromOperation(mlirOperationClone(mlirModuleGetOperation(c->module)));
-    return tsr_mlir_run_pass(c->ctx, c->module, &c->diags, TSR_GRAPH_CHECK);
+    TRY(c->ctx,
+        tsr_mlir_run_pass(c->ctx, c->module, &c->diags, "tessera-constraints," TSR_GRAPH_CHECK));
+    return c->options->export ? tsr_onnx_export(c->ctx, &c->diags, c->module, c->options->export)
+                              : TSR_SUCCESS;
 }
 
 static TSR_RESULT load_autodiff(compilation *c) {
     TRY(c->ctx, read_module(c, &c->module));
     TRY(c->ctx,
         tsr_mlir_run_pass(c->ctx, c->module, &c->diags, "tessera-verify,tessera-verify-lowered"));
-    return keep_deployment(c, c->module);
+    return store_deployment(c, c->module);
 }
 
 static TSR_RESULT load_schedule(compilation *c) {
@@ -493,11 +555,20 @@ static TSR_RESULT read_target(compilation *c, job **out_job) {
     return TSR_SUCCESS;
 }
 
+static TSR_RESULT load_plan(compilation *c) {
+    job *j = NULL;
+    TRY(c->ctx, read_target(c, &j));
+    j->planned = j->module;
+    TRY(c->ctx, tsr_mlir_run_pass(c->ctx, j->module, &c->diags, "tessera-verify-scheduled"));
+    bool is_known = c->documents[TSR_DOCUMENT_SCHEDULE] && !c->edited;
+    return is_known ? TSR_SUCCESS : store_schedule(c, j->module);
+}
+
 static TSR_RESULT load_tile(compilation *c) {
     job *j = NULL;
     TRY(c->ctx, read_target(c, &j));
     TRY(c->ctx, tsr_mlir_run_pass(c->ctx, j->module, &c->diags, "tessera-verify-scheduled"));
-    return c->documents[TSR_DOCUMENT_SCHEDULE] ? TSR_SUCCESS : keep_schedule(c, j->module);
+    return c->documents[TSR_DOCUMENT_SCHEDULE] ? TSR_SUCCESS : store_schedule(c, j->module);
 }
 
 static TSR_RESULT load_target(compilation *c) {
@@ -511,7 +582,7 @@ static TSR_RESULT load_target(compilation *c) {
         c->config.identity = (tsr_identity){.program = {{0}}};
     }
     TRY(c->ctx, tsr_host_device(c->ctx, j->module, &j->device));
-    return c->documents[TSR_DOCUMENT_SCHEDULE] ? TSR_SUCCESS : keep_schedule(c, j->module);
+    return c->documents[TSR_DOCUMENT_SCHEDULE] ? TSR_SUCCESS : store_schedule(c, j->module);
 }
 
 /* ---- showing them ---- */
@@ -580,6 +651,7 @@ enum {
     READS_graph = true,
     READS_autodiff = true,
     READS_schedule = true,
+    READS_plan = true,
     READS_tile = true,
     READS_target = true,
 };
@@ -610,12 +682,6 @@ static_assert(TSR_COUNT(stages) == TSR_STAGE_COUNT, "one row per stage");
 const tsr_stage_info *tsr_stage_get(tsr_stage stage) {
     TSR_ASSERT(stage < TSR_STAGE_COUNT);
     return &stages[stage].info;
-}
-
-static double now_seconds(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
 static TSR_RESULT show_one(compilation *c, tsr_stage stage, const job *j) {
@@ -652,10 +718,10 @@ static tsr_result refuse(compilation *c, tsr_stage stage, tsr_result result) {
 static TSR_RESULT run_stages(compilation *c, tsr_compile_report *report) {
     size_t end = c->options->stage_limit ? c->options->stage_limit : TSR_STAGE_COUNT;
     for (int i = (int)c->options->from; i < (int)end; i++) {
-        double start = now_seconds();
+        double start = tsr_clock_seconds();
         tsr_result result = i == (int)c->options->from ? stages[i].load(c) : stages[i].run(c);
         if (result.code) return refuse(c, (tsr_stage)i, result);
-        report->stage_seconds[i] = now_seconds() - start;
+        report->stage_seconds[i] = tsr_clock_seconds() - start;
         TRY(c->ctx, show(c, (tsr_stage)i));
     }
     return TSR_SUCCESS;
@@ -687,8 +753,12 @@ static TSR_RESULT prepare(compilation *c) {
 static void finish(compilation *c) {
     for (size_t i = 0; i < c->job_count; i++) {
         tsr_arena_finish(&c->jobs[i].arena);
-        if (!mlirModuleIsNull(c->jobs[i].module)) mlirModuleDestroy(c->jobs[i].module);
+        bool lowered = !mlirModuleEqual(c->jobs[i].module, c->jobs[i].planned);
+        if (!mlirModuleIsNull(c->jobs[i].module) && lowered) mlirModuleDestroy(c->jobs[i].module);
+        if (!mlirModuleIsNull(c->jobs[i].planned)) mlirModuleDestroy(c->jobs[i].planned);
     }
+    if (!mlirModuleIsNull(c->schedule)) mlirModuleDestroy(c->schedule);
+    tsr_choices_finish(&c->choices);
     if (!mlirModuleIsNull(c->module)) mlirModuleDestroy(c->module);
     if (!mlirModuleIsNull(c->source)) mlirModuleDestroy(c->source);
     tsr_mlir_context_destroy(c->mlir);
@@ -715,11 +785,11 @@ tsr_result tsr_compile_here(tsr_ctx *ctx, const tsr_compile_options *options,
                             tsr_compile_report *out_report) {
     compilation c = {.ctx = ctx, .options = options};
     tsr_compile_report report = {0};
-    double start = now_seconds();
+    double start = tsr_clock_seconds();
     TSR_ASSERT(options->size_bytes == sizeof *options);
     tsr_result result = prepare(&c);
     if (!result.code) result = run_stages(&c, &report);
-    report.seconds = now_seconds() - start;
+    report.seconds = tsr_clock_seconds() - start;
     if (!result.code) fill_report(&c, &report);
     finish(&c);
     if (!result.code && out_report) *out_report = report;

@@ -16,6 +16,9 @@
 
 #include "compiler/diag/diag.h"
 #include "compiler/frontend/onnx/binding.h"
+#include "compiler/frontend/onnx/exporting.h"
+#include "compiler/frontend/onnx/links.h"
+#include "compiler/frontend/onnx/training.h"
 #include "runtime/base/hash/hash.h"
 #include "runtime/base/result.h"
 #include "runtime/base/tensor.h"
@@ -35,15 +38,17 @@ typedef struct tsr_stage_info {
 const tsr_stage_info *tsr_stage_get(tsr_stage stage);
 
 typedef struct tsr_compile_options {
-    size_t size_bytes;          /* sizeof(tsr_compile_options) */
-    const char *source_path;    /* text or bytecode of MLIR; an ONNX model, if it ends in ".onnx" */
-    tsr_stage from;             /* the stage whose result the source is: GRAPH (0) for a model */
-    size_t stage_limit;         /* number of stages of the table to run; 0: all, with a bundle */
+    size_t size_bytes; /* sizeof(tsr_compile_options) */
+    const char
+        *source_path;   /* MLIR; a name that ends in ".onnx", ".py" or ".stablehlo.mlir": that */
+    tsr_stage from;     /* the stage whose result the source is: GRAPH (0) for a model */
+    size_t stage_limit; /* number of stages of the table to run; 0: all, with a bundle */
     const char *output_path;    /* written whole or not at all; NULL where no bundle is made */
     const char *const *targets; /* "cpu:x86-64-v3"; each once */
     size_t target_count;        /* at least 1; if `from` is a stage for each target: one target, or
                                  * 0 */
     unsigned threads;           /* targets compiled at once; 0: every CPU this process may use */
+    bool strict_python;         /* a .py must be a text that CPython reads */
     uint32_t virtual_ranks;     /* overrides the number that the model names; 0: no override */
     bool dump[TSR_STAGE_COUNT]; /* stages to show */
     bool dump_whole; /* with locations and everything needed to continue from that stage */
@@ -54,9 +59,10 @@ typedef struct tsr_compile_options {
      size_t size_bytes);
     void (*on_diag)(void *user, const tsr_diag *diag); /* errors of the source, as they come */
     void *user;                                        /* borrowed, for both callbacks */
-    const char *ptxas;        /* assembler for NVIDIA GPUs; NULL: it is searched for */
-    const char *tool_path;    /* folders to search for it, like PATH; may be NULL */
-    const char *toolkit_path; /* CUDA's own folders, searched last; may be NULL */
+    const char *schedule_path; /* tsched.tile ops, which take precedence over models; NULL: none */
+    const char *ptxas;         /* assembler for NVIDIA GPUs; NULL: it is searched for */
+    const char *tool_path;     /* folders to search for it, like PATH; may be NULL */
+    const char *toolkit_path;  /* CUDA's own folders, searched last; may be NULL */
     /* "portable" (NULL): every target gives the same bits, as far as it rounds products the same
      * way. "native": matrix units of GPUs may be used, which sum in an order of their own. */
     const char *numerics;
@@ -65,11 +71,20 @@ typedef struct tsr_compile_options {
      * no limit. At most INT64_MAX. */
     uint64_t workspace_max;
     const char *started_on; /* "2026-11-21T00:00:00Z": put into the provenance; NULL: no time */
-    /* The sizes of open dims; several only of a program in MLIR. Of an ONNX model: where the values
-     * of its parameters are written, as safetensors, if it has any (NULL: they are not written). */
+    /* The sizes of open dims. Of an ONNX model: where the values of its parameters are written, as
+     * safetensors, if it has any (NULL: they are not written). */
     const tsr_dim_binding *dims;
     size_t dim_count;
     const char *weights_path;
+    const tsr_onnx_training *training; /* of an ONNX model; NULL: the program has inference only */
+    /* Files that are linked to the source, and custom ops of models. Of `freeze`, the patterns of
+     * parameters of linked models that are not trained. */
+    tsr_links links;
+    const char *const *freeze;
+    size_t freeze_count;
+    const char *const *carry; /* of a module of StableHLO: frontend/stablehlo/carry.h */
+    size_t carry_count;
+    const tsr_onnx_export_options *export; /* after stage GRAPH; NULL: no export */
 } tsr_compile_options;
 
 typedef struct tsr_compile_report {

@@ -30,13 +30,9 @@ static void put_text(tsr_buffer *out, const char *text) {
 }
 
 static void put_diag(tsr_buffer *out, const tsr_diag *diag) {
-    const uint32_t numbers[] = {diag->number,
-                                diag->severity,
-                                diag->line,
-                                diag->column,
-                                diag->fix_column,
-                                diag->fix_length,
-                                (uint32_t)diag->note_count};
+    const uint32_t numbers[] = {
+        diag->number, diag->severity,   diag->line,       diag->column,
+        diag->length, diag->fix_column, diag->fix_length, (uint32_t)diag->note_count};
     for (size_t i = 0; i < TSR_COUNT(numbers); i++) tsr_buffer_u32(out, numbers[i]);
     put_text(out, diag->file);
     put_text(out, diag->text);
@@ -134,6 +130,7 @@ static void get_diag(reader *r, size_t depth, tsr_diag *out) {
     out->severity = (tsr_severity)get_u32(r);
     out->line = get_u32(r);
     out->column = get_u32(r);
+    out->length = get_u32(r);
     out->fix_column = get_u32(r);
     out->fix_length = get_u32(r);
     out->note_count = get_u32(r);

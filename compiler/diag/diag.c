@@ -110,7 +110,7 @@ static MlirLocation resolve(MlirLocation location, MlirLocation *calls, size_t *
     }
 }
 
-static void place(tsr_diag_list *list, tsr_diag *diag, MlirLocation location) {
+static void locate(tsr_diag_list *list, tsr_diag *diag, MlirLocation location) {
     diag->file = "";
     if (!mlirLocationIsAFileLineColRange(location)) return;
     MlirStringRef file = mlirIdentifierStr(mlirLocationFileLineColRangeGetFilename(location));
@@ -120,6 +120,9 @@ static void place(tsr_diag_list *list, tsr_diag *diag, MlirLocation location) {
     diag->line = (uint32_t)mlirLocationFileLineColRangeGetStartLine(location);
     diag->column = (uint32_t)mlirLocationFileLineColRangeGetStartColumn(location);
     diag->source_line = copy_line(list, name, diag->line);
+    uint32_t end = (uint32_t)mlirLocationFileLineColRangeGetEndColumn(location);
+    bool one_line = mlirLocationFileLineColRangeGetEndLine(location) == (int)diag->line;
+    if (one_line && end > diag->column) diag->length = end - diag->column;
 }
 
 /* MLIR's advice addresses tools that allow unknown dialects; ours lists the known dialects. Needs
@@ -131,7 +134,7 @@ static void reword(tsr_diag_list *list, tsr_diag *diag) {
     size_t letters = 0;
     if (diag->source_line && diag->column && strlen(diag->source_line) >= diag->column) {
         word = diag->source_line + diag->column - 1;
-        while (*word == ' ') word++; /* some places are those of the blanks before a type */
+        while (*word == ' ') word++; /* some locations are those of the blanks before a type */
         while (isalnum((unsigned char)word[letters]) || word[letters] == '_') letters++;
     }
     if (end && end - diag->text > 5 && strncmp(end - 5, " type", 5) == 0)
@@ -215,7 +218,7 @@ static void read_notes(tsr_diag_list *list, tsr_diag *diag, MlirDiagnostic sourc
         size_t ignored_count = 0;
         note->severity = TSR_SEVERITY_NOTE;
         note->text = "called from here";
-        place(list, note, resolve(calls[i], ignored, &ignored_count));
+        locate(list, note, resolve(calls[i], ignored, &ignored_count));
     }
     for (size_t i = 0; i < count; i++) {
         MlirDiagnostic from = mlirDiagnosticGetNote(source, (intptr_t)i);
@@ -224,7 +227,7 @@ static void read_notes(tsr_diag_list *list, tsr_diag *diag, MlirDiagnostic sourc
         size_t ignored_count = 0;
         note->severity = TSR_SEVERITY_NOTE;
         read_text(list, note, from);
-        place(list, note, resolve(mlirDiagnosticGetLocation(from), ignored, &ignored_count));
+        locate(list, note, resolve(mlirDiagnosticGetLocation(from), ignored, &ignored_count));
     }
 }
 
@@ -241,7 +244,7 @@ static void add_form(tsr_diag_list *list, tsr_diag *diag) {
         (tsr_diag){.severity = TSR_SEVERITY_NOTE, .file = "", .text = text};
 }
 
-static void add(tsr_diag_list *list, tsr_diag *diag) {
+void tsr_diag_add(tsr_diag_list *list, tsr_diag *diag) {
     if (list->last)
         list->last->next = diag;
     else
@@ -261,13 +264,13 @@ static MlirLogicalResult handle(MlirDiagnostic source, void *user) {
     diag->severity = severity_of(source);
     read_text(list, diag, source);
     if (is_remark(diag->number)) diag->severity = TSR_SEVERITY_REMARK;
-    place(list, diag, resolve(mlirDiagnosticGetLocation(source), calls, &call_count));
+    locate(list, diag, resolve(mlirDiagnosticGetLocation(source), calls, &call_count));
     if (!diag->number) reword(list, diag);
     if (!diag->number) diag->number = number_of(list, diag->text);
     read_notes(list, diag, source, calls, call_count);
     tsr_diag_add_fix(list, diag);
     add_form(list, diag);
-    if (!list->accepts || list->accepts(list, diag)) add(list, diag);
+    if (!list->accepts || list->accepts(list, diag)) tsr_diag_add(list, diag);
     return mlirLogicalResultSuccess();
 }
 
@@ -305,93 +308,6 @@ void tsr_diag_error_notes(MlirLocation location, tsr_diag_number number, const c
 void tsr_diag_error_note(MlirLocation location, tsr_diag_number number, const char *text,
                          MlirLocation note_location, const char *note) {
     tsr_diag_error_notes(location, number, text, 1, &(tsr_diag_note){note_location, note});
-}
-
-const char *tsr_diag_about(tsr_diag_number number) {
-    switch (number) {
-#define X(name, n, about, remedy)                                                                  \
-    case n:                                                                                        \
-        return about;
-#include "compiler/diag/diag.def"
-#undef X
-    }
-    return NULL;
-}
-
-static const char *const severity_names[] = {
-    [TSR_SEVERITY_ERROR] = "error",
-    [TSR_SEVERITY_WARNING] = "warning",
-    [TSR_SEVERITY_NOTE] = "note",
-    [TSR_SEVERITY_REMARK] = "remark",
-};
-
-static size_t character_begin(const char *line, size_t at) {
-    while (at && ((unsigned char)line[at] & 0xc0) == 0x80) at--;
-    return at;
-}
-
-/* Keeps tabs as tabs, so that the following text is printed under its column at any tab width. */
-static void format_blanks(const char *line, size_t begin, size_t end, tsr_buffer *out) {
-    for (size_t i = begin; i < end; i++) tsr_buffer_text(out, line[i] == '\t' ? "\t" : " ");
-}
-
-/* Appends the line (or only the text around the column, where stored weights make the line
- * megabytes long), the caret and the fix-it. */
-static void format_excerpt(const tsr_diag *diag, tsr_buffer *out) {
-    static const size_t excerpt_max = 160;
-    const char *line = diag->source_line;
-    uint32_t column = diag->column;
-    size_t size = strlen(line), at = column ? column - 1 : 0, begin = 0, end = size;
-    if (at > size) at = size;
-    if (size > excerpt_max) {
-        if (at > excerpt_max / 2) begin = character_begin(line, at - excerpt_max / 2);
-        if (size - begin > excerpt_max) end = character_begin(line, begin + excerpt_max);
-    }
-    tsr_buffer_text(out, begin ? "…" : "");
-    tsr_buffer_append(out, line + begin, end - begin);
-    tsr_buffer_printf(out, "%s\n%s", end < size ? "…" : "", begin ? " " : "");
-    format_blanks(line, begin, at, out);
-    tsr_buffer_text(out, "^\n");
-    if (!diag->fix || begin || diag->fix_column > size) return;
-    format_blanks(line, 0, diag->fix_column - 1, out);
-    tsr_buffer_printf(out, "%s\n", diag->fix);
-}
-
-static void format_one(const tsr_diag *diag, tsr_buffer *out) {
-    if (diag->file[0]) tsr_buffer_printf(out, "%s:%u:%u: ", diag->file, diag->line, diag->column);
-    tsr_buffer_printf(out, "%s: ", severity_names[diag->severity]);
-    if (diag->number) tsr_buffer_printf(out, "[TSR-%04d] ", (int)diag->number);
-    tsr_buffer_printf(out, "%s\n", diag->text);
-    if (diag->source_line) format_excerpt(diag, out);
-}
-
-void tsr_diag_format(const tsr_diag *diag, tsr_buffer *out) {
-    format_one(diag, out);
-    for (size_t i = 0; i < diag->note_count; i++) format_one(&diag->notes[i], out);
-}
-
-void tsr_diag_format_json(const tsr_diag *diag, tsr_buffer *out) {
-    tsr_buffer_text(out, "{");
-    if (diag->number) tsr_buffer_printf(out, "\"number\":\"TSR-%04d\",", (int)diag->number);
-    tsr_buffer_printf(out, "\"severity\":\"%s\",\"file\":", severity_names[diag->severity]);
-    tsr_buffer_json_string(out, diag->file);
-    tsr_buffer_printf(out, ",\"line\":%u,\"column\":%u,\"text\":", diag->line, diag->column);
-    tsr_buffer_json_string(out, diag->text);
-    if (diag->fix) {
-        tsr_buffer_printf(out, ",\"fix\":{\"column\":%u,\"length\":%u,\"text\":", diag->fix_column,
-                          diag->fix_length);
-        tsr_buffer_json_string(out, diag->fix);
-        tsr_buffer_text(out, "}");
-    }
-    if (diag->severity != TSR_SEVERITY_NOTE) {
-        tsr_buffer_text(out, ",\"notes\":[");
-        for (size_t i = 0; i < diag->note_count; i++) {
-            if (i) tsr_buffer_text(out, ",");
-            tsr_diag_format_json(&diag->notes[i], out);
-        }
-        tsr_buffer_text(out, "]");
-    }
-    tsr_buffer_text(out, "}");
 }
 
 tsr_result tsr_diag_fail(tsr_ctx *ctx, const tsr_diag_list *list, const char *what) {

@@ -19,39 +19,11 @@
 #ifndef TSR_COMPILER_DIAG_DIAG_H
 #define TSR_COMPILER_DIAG_DIAG_H
 
+#include "compiler/diag/record.h"
 #include "runtime/base/arena.h"
-#include "runtime/base/buffer.h"
 
 #include <mlir-c/Diagnostics.h>
 #include <mlir-c/IR.h>
-
-typedef enum tsr_diag_number {
-#define X(name, number, about, remedy) TSR_DIAG_##name = number,
-#include "compiler/diag/diag.def"
-#undef X
-} tsr_diag_number;
-
-typedef enum tsr_severity {
-    TSR_SEVERITY_ERROR,
-    TSR_SEVERITY_WARNING,
-    TSR_SEVERITY_NOTE,
-    TSR_SEVERITY_REMARK,
-} tsr_severity;
-
-/* All strings are stored in the list's arena. */
-typedef struct tsr_diag {
-    tsr_diag_number number; /* 0 for a note */
-    tsr_severity severity;
-    const char *file;                /* "" where the location is unknown */
-    uint32_t line, column;           /* 1-based; 0 if unknown */
-    const char *text;                /* one or more lines, without number and location */
-    const char *source_line;         /* NULL if the source is not available */
-    const char *fix;                 /* replacement text from fix_column on; NULL: no fix-it */
-    uint32_t fix_column, fix_length; /* 1-based column; number of bytes */
-    size_t note_count;
-    struct tsr_diag *notes; /* severity NOTE */
-    struct tsr_diag *next;
-} tsr_diag;
 
 typedef struct tsr_diag_line {
     const char *begin; /* in the text of the source */
@@ -89,6 +61,8 @@ void tsr_diag_finish(tsr_diag_list *list); /* accepts NULL */
  * and borrowed until the list is finished. False if out of memory. */
 bool tsr_diag_add_source(tsr_diag_list *list, const char *name, const char *text,
                          size_t size_bytes);
+/* Adds a record that a front end made; all that it points to outlives the list. */
+void tsr_diag_add(tsr_diag_list *list, tsr_diag *diag);
 /* The byte of its source at which a diagnostic points; SIZE_MAX if it points to no known source. */
 size_t tsr_diag_position(tsr_diag_list *list, const tsr_diag *diag);
 /* All errors emitted on the context from now on go to the list, if it accepts them. */
@@ -108,13 +82,6 @@ void tsr_diag_error_note(MlirLocation location, tsr_diag_number number, const ch
 enum { TSR_DIAG_NOTES_MAX = 10 };
 void tsr_diag_error_notes(MlirLocation location, tsr_diag_number number, const char *text,
                           size_t note_count, const tsr_diag_note *notes);
-
-/* Returns the description of the number; NULL for an unknown one. */
-const char *tsr_diag_about(tsr_diag_number number);
-/* Appends the text form, with newline. */
-void tsr_diag_format(const tsr_diag *diag, tsr_buffer *out);
-/* Appends one JSON object without newline, of schemas/diagnostic.schema.json. */
-void tsr_diag_format_json(const tsr_diag *diag, tsr_buffer *out);
 
 /* Fails with TSR_COMPILE: "<what> failed: N errors; the first is <text>". */
 TSR_RESULT tsr_diag_fail(tsr_ctx *ctx, const tsr_diag_list *list, const char *what);

@@ -8,7 +8,7 @@
  */
 #include "compiler/graph/graph.h"
 #include "compiler/ir/resilience_ops.h"
-#include "compiler/ir/source_limits.h"
+#include "compiler/ir/text/source_limits.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -123,7 +123,7 @@ static const node *add_up(sizer *s, node *root) {
 
 bool tsr_graph_changes(MlirOperation op) {
     tsr_op id = tsr_op_of(op);
-    return id == TSR_GRAPH_ASSIGN || id == TSR_GRAPH_MINIMIZE;
+    return id == TSR_GRAPH_ASSIGN || id == TSR_GRAPH_MINIMIZE || id == TSR_GRAPH_VERIFY_NUMERICS;
 }
 
 MlirOperation tsr_graph_computing(MlirOperation op) {

@@ -13,10 +13,10 @@
 
 enum { STEPS_MAX = 64, STEPS_NAMED = 4, TEXT_MAX = 768 };
 
-typedef struct place {
+typedef struct dim_position {
     MlirValue value;
     uint32_t dim;
-} place;
+} dim_position;
 
 /* ---- one step back --------------------------------------------------------------------------- */
 
@@ -28,18 +28,18 @@ static bool read_shape(MlirValue value, tsr_shape *out_shape) {
 }
 
 /* Moves to dim `dim` of operand `index`, if it exists. */
-static bool step_to_operand(MlirOperation op, size_t index, uint32_t dim, place *at) {
+static bool step_to_operand(MlirOperation op, size_t index, uint32_t dim, dim_position *at) {
     tsr_shape shape;
     if (index >= tsr_op_operand_count(op) || !read_shape(tsr_op_operand(op, index), &shape) ||
         dim >= shape.rank)
         return false;
-    *at = (place){tsr_op_operand(op, index), dim};
+    *at = (dim_position){tsr_op_operand(op, index), dim};
     return true;
 }
 
 /* Shapes are aligned at their last dims: takes the first operand that is not broadcast along this
  * dim. */
-static bool through_aligned(MlirOperation op, const tsr_shape *result, place *at) {
+static bool through_aligned(MlirOperation op, const tsr_shape *result, dim_position *at) {
     for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
         tsr_shape shape;
         if (!read_shape(tsr_op_operand(op, i), &shape) || shape.rank > result->rank) return false;
@@ -50,7 +50,7 @@ static bool through_aligned(MlirOperation op, const tsr_shape *result, place *at
     return false;
 }
 
-static bool through_transpose(MlirOperation op, const tsr_shape *result, place *at) {
+static bool through_transpose(MlirOperation op, const tsr_shape *result, dim_position *at) {
     int64_t permutation[TSR_RANK_MAX];
     size_t count = 0;
     if (!tsr_op_i64s(op, "permutation", TSR_RANK_MAX, permutation, &count) || count != result->rank)
@@ -60,7 +60,7 @@ static bool through_transpose(MlirOperation op, const tsr_shape *result, place *
 }
 
 /* A dim is unchanged if the products of the dims before it are equal. */
-static bool through_reshape(MlirOperation op, const tsr_shape *result, place *at) {
+static bool through_reshape(MlirOperation op, const tsr_shape *result, dim_position *at) {
     tsr_shape from;
     uint64_t wanted = 1, before = 1;
     if (!read_shape(tsr_op_operand(op, 0), &from)) return false;
@@ -75,7 +75,7 @@ static bool through_reshape(MlirOperation op, const tsr_shape *result, place *at
 }
 
 /* Finds the at->dim-th dim that is not reduced. */
-static bool through_reduction(MlirOperation op, const tsr_shape *result, place *at) {
+static bool through_reduction(MlirOperation op, const tsr_shape *result, dim_position *at) {
     int64_t axes[TSR_RANK_MAX];
     size_t count = 0;
     uint32_t dim = at->dim;
@@ -88,7 +88,7 @@ static bool through_reduction(MlirOperation op, const tsr_shape *result, place *
     return step_to_operand(op, 0, dim, at);
 }
 
-static bool through_matmul(MlirOperation op, const tsr_shape *result, place *at) {
+static bool through_matmul(MlirOperation op, const tsr_shape *result, dim_position *at) {
     uint32_t from_end = result->rank - at->dim; /* 1: columns, 2: rows */
     size_t index = from_end == 1;
     bool swapped = tsr_op_flag(op, index ? "transpose_b" : "transpose_a");
@@ -106,7 +106,7 @@ static bool through_matmul(MlirOperation op, const tsr_shape *result, place *at)
 }
 
 /* Results whose dims, except for one, equal the operand's dims. */
-static bool through_other_dims(MlirOperation op, const tsr_shape *result, place *at) {
+static bool through_other_dims(MlirOperation op, const tsr_shape *result, dim_position *at) {
     int64_t axis = 0;
     TSR_ASSERT(at->dim < result->rank);
     return tsr_op_i64(op, "axis", &axis) && axis != (int64_t)at->dim &&
@@ -114,25 +114,26 @@ static bool through_other_dims(MlirOperation op, const tsr_shape *result, place 
 }
 
 /* An operand of the result's shape; others may be broadcast to it. */
-static bool through_same(MlirOperation op, const tsr_shape *result, place *at) {
+static bool through_same(MlirOperation op, const tsr_shape *result, dim_position *at) {
     TSR_ASSERT(at->dim < result->rank);
     return step_to_operand(op, 0, at->dim, at);
 }
 
 /* Follows only dims whose size did not change. */
-static bool through_slice(MlirOperation op, const tsr_shape *result, place *at) {
+static bool through_slice(MlirOperation op, const tsr_shape *result, dim_position *at) {
     tsr_shape from;
     return read_shape(tsr_op_operand(op, 0), &from) && at->dim < from.rank &&
            from.dims[at->dim] == result->dims[at->dim] && step_to_operand(op, 0, at->dim, at);
 }
 
 /* A path ends at every other op. */
-static bool through_ends(MlirOperation op, const tsr_shape *result, place *at) {
+static bool through_ends(MlirOperation op, const tsr_shape *result, dim_position *at) {
     (void)op, (void)result, (void)at;
     return false;
 }
 
-static bool (*const steps[TSR_OP_COUNT])(MlirOperation op, const tsr_shape *result, place *at) = {
+static bool (*const steps[TSR_OP_COUNT])(MlirOperation op, const tsr_shape *result,
+                                         dim_position *at) = {
 #define X(ID, mnemonic, Class, KIND, check, gradient, forward, lowering, rows, dims)               \
     [TSR_GRAPH_##ID] = through_##dims,
 #include "compiler/graph/ops.def"
@@ -141,7 +142,7 @@ static bool (*const steps[TSR_OP_COUNT])(MlirOperation op, const tsr_shape *resu
 
 /* Steps to the operand that determines the dim's size; false if the op itself does, or is not
  * known. */
-static bool step_back(MlirOperation op, place *at) {
+static bool step_back(MlirOperation op, dim_position *at) {
     tsr_op id = tsr_op_of(op);
     tsr_shape result;
     return steps[id] && tsr_op_operand_count(op) > 0 && read_shape(at->value, &result) &&
@@ -185,7 +186,7 @@ static void name_origin(MlirValue value, tsr_buffer *out) {
 /* "lhs dim 1 is dim 0 of parameter 'w', by tessera.transpose"; returns the location of the
  * parameter. */
 static MlirLocation describe(const tsr_rule *rule, const tsr_rule_dim *dim, tsr_buffer *out) {
-    place at = {tsr_op_operand(rule->op, dim->operand), dim->dim};
+    dim_position at = {tsr_op_operand(rule->op, dim->operand), dim->dim};
     tsr_buffer by = {0};
     uint32_t count = 0;
     for (; count < STEPS_MAX; count++) {

@@ -82,6 +82,7 @@ MlirValue tsr_emit_matmul(tsr_builder *builder, MlirValue a, MlirValue b, bool t
     TSR_ASSERT(fits);
     type.shape.dims[type.shape.rank++] = rows;
     type.shape.dims[type.shape.rank++] = columns;
+    if (!tsr_dtype_is_float(type.dtype)) type.dtype = TSR_DTYPE_I32;
     if (transpose_a)
         attrs[count++] = (tsr_attr){"transpose_a", tsr_attr_make_bool(builder->context, true)};
     if (transpose_b)
@@ -125,14 +126,14 @@ MlirValue tsr_emit_sum_to(tsr_builder *builder, MlirValue x, const tsr_shape *sh
 
 MlirValue tsr_emit_expand(tsr_builder *builder, MlirValue x, const tsr_shape *full,
                           size_t axis_count, const int64_t *axes) {
-    tsr_shape kept = *full;
+    tsr_shape reduced = *full;
     bool leading = true; /* broadcasting aligns the last dims: no reshape needed */
     for (size_t i = 0; i < axis_count; i++) {
         leading = leading && axes[i] == (int64_t)i;
-        kept.dims[axes[i]] = 1;
+        reduced.dims[axes[i]] = 1;
     }
     if (leading) return tsr_emit_broadcast(builder, x, full);
-    return tsr_emit_broadcast(builder, tsr_emit_reshape(builder, x, &kept), full);
+    return tsr_emit_broadcast(builder, tsr_emit_reshape(builder, x, &reduced), full);
 }
 
 /* ---- arithmetic ------------------------------------------------------------------------------ */
@@ -230,15 +231,15 @@ MlirValue tsr_emit_pad(tsr_builder *builder, MlirValue x, const int64_t *low, co
     uint32_t rank = type.shape.rank, count = 2;
     tsr_attr attrs[5] = {{"low", tsr_attr_make_i64s(context, rank, low)},
                          {"high", tsr_attr_make_i64s(context, rank, high)}};
-    bool spread = interior && !all_are(rank, interior, 0);
-    if (!spread && all_are(rank, low, 0) && all_are(rank, high, 0)) return x;
-    if (spread)
+    bool dilated = interior && !all_are(rank, interior, 0);
+    if (!dilated && all_are(rank, low, 0) && all_are(rank, high, 0)) return x;
+    if (dilated)
         attrs[count++] = (tsr_attr){"interior", tsr_attr_make_i64s(context, rank, interior)};
     attrs[count] =
         (tsr_attr){"value", mlirFloatAttrDoubleGet(context, mlirF64TypeGet(context), value)};
     for (uint32_t i = 0; i < rank; i++) {
         uint64_t dim = type.shape.dims[i];
-        if (dim && spread) dim += (dim - 1) * (uint64_t)interior[i];
+        if (dim && dilated) dim += (dim - 1) * (uint64_t)interior[i];
         type.shape.dims[i] = dim + (uint64_t)low[i] + (uint64_t)high[i];
     }
     return emit(builder, TSR_GRAPH_NAME("pad"), 1, &x, &type, attrs);
@@ -282,8 +283,8 @@ MlirValue tsr_emit_transpose(tsr_builder *builder, MlirValue x, const int64_t *p
     return emit(builder, TSR_GRAPH_NAME("transpose"), 1, &x, &type, attrs);
 }
 
-MlirValue tsr_emit_places(tsr_builder *builder, const tsr_shape *shape, uint32_t axis,
-                          tsr_dtype dtype) {
+MlirValue tsr_emit_iota(tsr_builder *builder, const tsr_shape *shape, uint32_t axis,
+                        tsr_dtype dtype) {
     tsr_type type = {.dtype = dtype, .shape = {.rank = shape->rank - axis}};
     tsr_attr attrs[] = {{"axis", tsr_attr_make_i64(builder->context, 0)}, {0}};
     type.shape.dims[0] = shape->dims[axis];
@@ -299,11 +300,11 @@ MlirValue tsr_emit_flat_indices(tsr_builder *builder, MlirValue indices, uint32_
     for (uint32_t i = full->rank; i-- > 0; step *= full->dims[i]) {
         bool named = i == axis;
         if (!named && shape.dims[i] <= 1) continue;
-        MlirValue place = named ? tsr_emit_cast(builder, indices, TSR_DTYPE_I64)
-                                : tsr_emit_places(builder, &shape, i, TSR_DTYPE_I64);
+        MlirValue position = named ? tsr_emit_cast(builder, indices, TSR_DTYPE_I64)
+                                   : tsr_emit_iota(builder, &shape, i, TSR_DTYPE_I64);
         MlirValue factor = tsr_emit_constant(builder, TSR_DTYPE_I64, (double)step);
-        place = tsr_emit_mul(builder, place, factor);
-        sum = mlirValueIsNull(sum) ? place : tsr_emit_add(builder, sum, place);
+        position = tsr_emit_mul(builder, position, factor);
+        sum = mlirValueIsNull(sum) ? position : tsr_emit_add(builder, sum, position);
     }
     return sum;
 }

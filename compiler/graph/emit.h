@@ -83,8 +83,8 @@ MlirValue tsr_emit_concat(tsr_builder *builder, size_t count, const MlirValue *p
 MlirValue tsr_emit_transpose(tsr_builder *builder, MlirValue x, const int64_t *permutation);
 /* The index along `axis`: dims before it are left out and those after it are 1, so that it
  * broadcasts to `shape`. `dtype` must represent the dim exactly. */
-MlirValue tsr_emit_places(tsr_builder *builder, const tsr_shape *shape, uint32_t axis,
-                          tsr_dtype dtype);
+MlirValue tsr_emit_iota(tsr_builder *builder, const tsr_shape *shape, uint32_t axis,
+                        tsr_dtype dtype);
 /* i64: the offset, in the row-major elements of `full`, of the element that `indices` selects
  * along `axis`. `indices` has the dims of `full`, except along the axis. */
 MlirValue tsr_emit_flat_indices(tsr_builder *builder, MlirValue indices, uint32_t axis,

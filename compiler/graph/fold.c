@@ -127,6 +127,8 @@ static bool compute(const folding *f, double *out_value) {
         *out_value = sqrt(f->x);
         return f->is_x;
     case TSR_GRAPH_CAST:
+        *out_value = f->x;
+        return f->is_x && tsr_cast_is_plain(f->op);
     case TSR_GRAPH_RESHAPE:
     case TSR_GRAPH_TRANSPOSE:
     case TSR_GRAPH_BROADCAST:

@@ -22,6 +22,16 @@
 bool tsr_graph_identity_read(MlirModule module, tsr_arena *arena, tsr_digest *out_operations,
                              tsr_identity *out_identity);
 
+/* The range of an op tessera.hyperparameter: by default, all numbers of f32. */
+void tsr_hyperparameter_range(MlirOperation op, double *out_least, double *out_most);
+
+/* Attribute of minimize, adamw and sgd, from pass tessera-identify: a run can set their numbers,
+ * and the listed names of these begin with this text. */
+#define TSR_SETTABLE_NAME "tessera.settable"
+/* Attribute of adamw and sgd: the group of the parameter, a dictionary of the `optimizer` without
+ * the group, `lr_factor` and `no_decay`. */
+#define TSR_GROUP_NAME "tessera.group"
+
 /* Attribute of tessera.matmul: a GPU's matrix units may multiply f32 as tf32, if numerics are
  * native. */
 #define TSR_TF32_NAME "allow_tf32"
@@ -33,6 +43,18 @@ bool tsr_graph_identity_read(MlirModule module, tsr_arena *arena, tsr_digest *ou
 
 /* Attribute of a result of an entry: an infinity is an intended value. */
 #define TSR_INFINITE_NAME "tessera.may_be_infinite"
+
+/* An entry with a dim that stays open at run time; the numbers of TSR_OPEN_DIM_NAME. */
+typedef struct tsr_graph_open {
+    const char *dim;
+    int64_t low, high;
+    int64_t inputs[TSR_CONFIG_PORTS_MAX], outputs[TSR_CONFIG_PORTS_MAX];
+} tsr_graph_open;
+/* False if the entry has none. */
+bool tsr_graph_open_read(MlirOperation func, tsr_graph_open *out_open);
+/* Checks whether the symbol can stay open in an entry whose types still have it, and adds these
+ * attributes. False after an error. */
+bool tsr_graph_open_mark(MlirOperation func, const char *symbol, int64_t low, int64_t high);
 
 /* Attribute of functions that are bodies of tessera.loop: the symbol of the entry that they run
  * in. */
@@ -46,17 +68,20 @@ bool tsr_graph_is_lowered_func(MlirOperation op);
 
 /* The passes of the stage, in order. */
 #define TSR_GRAPH_CHECK                                                                            \
-    "tsched-verify,tsched-apply,tessera-handlers,tessera-specialize-calls,tessera-verify"
+    "tsched-verify,tsched-apply,tessera-handlers,tessera-specialize-calls,tessera-verify,"         \
+    "tessera-effects"
 #define TSR_GRAPH_PIPELINE                                                                         \
-    "tessera-bind-dims," TSR_GRAPH_CHECK ",tessera-name-calls,inline,"                             \
-    "tessera-streams,tessera-keep-entries,tessera-mark-infinite,tessera-copy-anchors,"             \
+    "tessera-constraints,tessera-bind-dims," TSR_GRAPH_CHECK                                       \
+    ",tessera-drop-constraints,tessera-name-calls,inline,"                                         \
+    "tessera-order-collectives,tessera-streams,tessera-drop-other-functions,tessera-mark-"         \
+    "infinite,tessera-copy-anchors,"                                                               \
     "tessera-inline-regions,tessera-infer-shapes,tessera-prove-rows,tessera-count-samples,"        \
     "tessera-"                                                                                     \
     "flatten," TSR_CANONICALIZE ",cse,tessera-identify,tessera-autodiff,tessera-outline,"          \
     "tessera-optimizer-shard,tessera-insert-recompute,tessera-resilience-restart,"                 \
     "tessera-export-deployment-manifest,tessera-vrank-shards,tessera-local-collectives,"           \
     "tessera-decompose,"                                                                           \
-    "tessera-fold-transposes,tessera-virtual-ranks," TSR_CANONICALIZE                              \
+    "tessera-fold-transposes,tessera-virtual-ranks,tessera-lower-experts," TSR_CANONICALIZE        \
     ",cse,tessera-verify,tessera-verify-lowered"
 
 /* Lowers a source module in place. Afterwards every remaining function is an entry (attribute
@@ -80,6 +105,9 @@ typedef enum tsr_predicate {
     TSR_PREDICATE_COUNT
 } tsr_predicate;
 bool tsr_graph_predicate(MlirOperation compare, tsr_predicate *out_predicate);
+
+/* The bounds of verify.numerics, infinite if it has none; false if they are not two numbers. */
+bool tsr_graph_verify_bounds(MlirOperation op, double *out_low, double *out_high);
 
 /* #tessera.adamw of a minimize or adamw op. */
 typedef struct tsr_adamw {
@@ -153,7 +181,7 @@ bool tsr_graph_verify(MlirModule module, bool scheduled);
 /* called.c, part of tsr_pass_verify: checks that no function, with all that it calls, has too many
  * ops, and that no function that changes a tensor is called where changes are not allowed. */
 bool tsr_graph_check_called(MlirModule module);
-/* True if the op itself changes tensors. */
+/* True if the op itself changes tensors, or checks numbers: it is not allowed in regions. */
 bool tsr_graph_changes(MlirOperation op);
 /* The innermost enclosing op that computes values of its regions, such as a branch, a loop or a
  * derivative; null: none. Checkpoints and regions of resilience only mark ops of a function; their

@@ -30,8 +30,9 @@ def Tessera_Dialect : Dialect {
 
 // ---- types ---------------------------------------------------------------------------------
 
-def Tessera_Element : AnyTypeOf<[F64, F32, BF16, F16, I64, I32, I8, UI8, I1],
-    "f64, f32, bf16, f16, i64, i32, i8, ui8 or i1">;
+def Tessera_Element : AnyTypeOf<[F64, F32, BF16, F16, I64, I32, I16, I8, UI64, UI32, UI16, UI8, I1,
+    F8E4M3FN, F8E5M2, F8E8M0FNU],
+    "f64, f32, bf16, f16, i64, i32, i16, i8, ui64, ui32, ui16, ui8, i1, f8E4M3FN, f8E5M2 or f8E8M0FNU">;
 def Tessera_Tensor : RankedTensorOf<[Tessera_Element]>;
 
 // ---- attributes ----------------------------------------------------------------------------
@@ -245,6 +246,17 @@ def Tessera_StepOp : Tessera_FormOp<"step", "Declared", [Pure]> {
   let results = (outs Tessera_Tensor:$result);
 }
 
+def Tessera_HyperparameterOp : Tessera_FormOp<"hyperparameter", "Declared", [Pure]> {
+  let summary = "returns a number that a run can set";
+  let description = [{
+    The result is a scalar f32 or f64: `value`, unless `tessera-run --set KEY=VALUE` gives another number, from
+    `least` to `most` (by default, all numbers of f32). Only train entries can contain this op, outside of loops, branches and derivatives. All ops
+    with one key have the same value. The numbers of optimizers become such ops when their steps are lowered.
+  }];
+  let arguments = (ins StrAttr:$key, F64Attr:$value, OptionalAttr<F64Attr>:$least, OptionalAttr<F64Attr>:$most);
+  let results = (outs Tessera_Tensor:$result);
+}
+
 def Tessera_MinimizeOp : Tessera_FormOp<"minimize", "Same"> {
   let summary = "makes one optimizer step for every parameter that the loss depends on";
   let description = [{
@@ -292,10 +304,12 @@ def Tessera_SgdOp : Tessera_FormOp<"sgd", "Same", [Pure,
 // ---- all other ops, one file per family -----------------------------------------------------
 
 include "compiler/graph/ops/elementwise.td"
+include "compiler/graph/ops/quantize.td"
 include "compiler/graph/ops/shape.td"
 include "compiler/graph/ops/move.td"
 include "compiler/graph/ops/rows.td"
 include "compiler/graph/ops/image.td"
+include "compiler/graph/ops/experts.td"
 include "compiler/graph/ops/control.td"
 
 #endif

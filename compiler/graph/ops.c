@@ -176,7 +176,7 @@ bool tsr_rule_dims(const tsr_rule *rule, const char *name, uint32_t count, uint6
         const char *text = tsr_attr_string(entry);
         return tsr_rule_fail(rule, TSR_DIAG_DIM_EXPRESSION,
                              "%s entry %" PRIu32
-                             " is '%.100s', which is no expression, or below 0 for all sizes",
+                             " is '%.100s', which is not an expression, or below 0 for all sizes",
                              name, i, text ? text : "");
     }
     return true;

@@ -41,7 +41,7 @@ static bool check_nested(MlirOperation op) {
 static bool is_scheduling(MlirOperation op, bool scheduled) {
     return tsr_op_is_plan(op) ||
            (scheduled && (tsr_op_is(op, TSR_SCHED_CALL) || tsr_op_is(op, TSR_SCHED_FUNC) ||
-                          tsr_op_is(op, TSR_TILE_FUNC)));
+                          tsr_op_is(op, TSR_SCHED_DIM) || tsr_op_is(op, TSR_TILE_FUNC)));
 }
 
 /* Ops that a module contains in addition to its program: plans, groups and kernels, texts for
@@ -474,6 +474,7 @@ static MlirWalkResult check_op_symbols(MlirOperation op, void *user) {
         check_list(user, op, "start");
         check_list(user, op, "size");
     }
+    if (tsr_op_is(op, TSR_GRAPH_SIZES)) check_list(user, op, "values");
     return MlirWalkResultAdvance;
 }
 
@@ -516,7 +517,8 @@ static bool check_symbols(const tsr_graph_entry *entry) {
     symbols s = {.entry = entry, .declared = tsr_op_attr(entry->func, TSR_DIMS_NAME), .done = true};
     MlirBlock body = tsr_op_body(entry->func);
     if (!mlirAttributeIsNull(s.declared) && !mlirAttributeIsAArray(s.declared))
-        return symbol_error(entry, TSR_DIMS_NAME " is no list of symbols, such as [\"N\"]%s", NULL);
+        return symbol_error(entry, TSR_DIMS_NAME " is not a list of symbols, such as [\"N\"]%s",
+                            NULL);
     if (!check_declarations_of(&s)) return false;
     for (intptr_t i = 0; i < mlirBlockGetNumArguments(body); i++)
         check_dims(&s, entry->func, mlirBlockGetArgument(body, i));
@@ -561,22 +563,52 @@ enum { SHOWN_MAX = 100 };
 
 /* Indexed by the kind of op: attributes that a program may have, NULL, attributes that passes add,
  * NULL. */
-static const char *const of_module[] = {
-    "tessera.mesh",      TSR_WEIGHTS_NAME,         TSR_WEIGHTS_DIGEST_NAME, NULL,
-    TSR_NUMERICS_NAME,   TSR_WORKSPACE_MAX_NAME,   TSR_TARGET_NAME,         TSR_SR_VIRTUAL_RANKS,
-    TSR_OPERATIONS_NAME, TSR_HYPERPARAMETERS_NAME, TSR_SIZES_NAME,          NULL};
-static const char *const of_func[] = {
-    "tessera.entry", "tessera.rows_independent", TSR_DIMS_NAME, NULL, TSR_BODY_NAME, NULL};
-static const char *const of_argument[] = {"tessera.data", "tessera.name", NULL, NULL};
-static const char *const of_result[] = {"tessera.name", TSR_INFINITE_NAME, NULL, TSR_WATCHED_NAME,
+static const char *const of_module[] = {"tessera.mesh",
+                                        TSR_WEIGHTS_NAME,
+                                        TSR_WEIGHTS_DIGEST_NAME,
+                                        NULL,
+                                        TSR_NUMERICS_NAME,
+                                        TSR_WORKSPACE_MAX_NAME,
+                                        TSR_TARGET_NAME,
+                                        TSR_SR_VIRTUAL_RANKS,
+                                        TSR_OPERATIONS_NAME,
+                                        TSR_HYPERPARAMETERS_NAME,
+                                        TSR_SIZES_NAME,
+                                        TSR_BOUNDS_NAME,
                                         NULL};
-static const char *const of_call[] = {"tessera.prefix", NULL, NULL};
-static const char *const of_op[] = {"tessera.opt.shard", "tessera.opt.partition", NULL,
-                                    TSR_EXP_SHIFTED,     TSR_CONSTANT_NAME,       NULL};
+static const char *const of_func[] = {"tessera.entry",
+                                      "tessera.rows_independent",
+                                      TSR_DIMS_NAME,
+                                      TSR_EFFECTS_NAME,
+                                      TSR_DETERMINISTIC_NAME,
+                                      TSR_CONSTRAINTS_NAME,
+                                      NULL,
+                                      TSR_BODY_NAME,
+                                      TSR_OPEN_DIM_NAME,
+                                      TSR_OPEN_RANGE_NAME,
+                                      TSR_OPEN_INPUTS_NAME,
+                                      TSR_OPEN_OUTPUTS_NAME,
+                                      NULL};
+static const char *const of_argument[] = {"tessera.data", "tessera.name", TSR_DIMS_NAME, NULL,
+                                          NULL};
+static const char *const of_result[] = {"tessera.name", TSR_INFINITE_NAME, TSR_DIMS_NAME,
+                                        NULL,           TSR_WATCHED_NAME,  NULL};
+static const char *const of_call[] = {"tessera.prefix", TSR_CALLED_NAME, NULL, NULL};
+static const char *const of_op[] = {"tessera.opt.shard",
+                                    "tessera.opt.partition",
+                                    NULL,
+                                    TSR_EXP_SHIFTED,
+                                    TSR_CONSTANT_NAME,
+                                    TSR_SETTABLE_NAME,
+                                    TSR_GROUP_NAME,
+                                    TSR_SEED_NAME,
+                                    TSR_LAYOUT_AXIS,
+                                    TSR_WORDS_NAME,
+                                    NULL};
 
 /* A misspelled attribute would be kept, and have no effect. Names outside this dialect belong to
  * others. */
-static bool check_known(MlirOperation op, const char *place, MlirNamedAttribute attribute,
+static bool check_known(MlirOperation op, const char *owner, MlirNamedAttribute attribute,
                         const char *const *names) {
     static const char dialect[] = "tessera.";
     MlirStringRef is = mlirIdentifierStr(attribute.name);
@@ -599,18 +631,18 @@ static bool check_known(MlirOperation op, const char *place, MlirNamedAttribute 
     if (meant.best)
         tsr_diag_error(where(op), TSR_DIAG_TESSERA_ATTRIBUTE,
                        "%s%s: %s has no attribute '%s'; did you mean '%s'?", tsr_op_name(op),
-                       symbol, place, name, meant.best);
+                       symbol, owner, name, meant.best);
     else
         tsr_diag_error(where(op), TSR_DIAG_TESSERA_ATTRIBUTE,
                        "%s%s: %s has no attribute '%s'; known are %s", tsr_op_name(op), symbol,
-                       place, name, all);
+                       owner, name, all);
     return false;
 }
 
-static bool check_own(MlirOperation op, const char *place, const char *const *names) {
+static bool check_own(MlirOperation op, const char *owner, const char *const *names) {
     bool done = true;
     for (intptr_t i = 0; i < mlirOperationGetNumDiscardableAttributes(op); i++)
-        done = check_known(op, place, mlirOperationGetDiscardableAttribute(op, i), names) && done;
+        done = check_known(op, owner, mlirOperationGetDiscardableAttribute(op, i), names) && done;
     return done;
 }
 
@@ -618,15 +650,15 @@ static bool check_own(MlirOperation op, const char *place, const char *const *na
 static bool check_port_names(MlirOperation func, const char *list, const char *what,
                              const char *const *names) {
     MlirAttribute all = tsr_op_attr(func, list);
-    char place[32];
+    char owner[32];
     bool done = true;
     if (mlirAttributeIsNull(all) || !mlirAttributeIsAArray(all)) return true;
     for (intptr_t i = 0; i < mlirArrayAttrGetNumElements(all); i++) {
         MlirAttribute one = mlirArrayAttrGetElement(all, i);
-        snprintf(place, sizeof place, "%s %zd", what, (ssize_t)i);
+        snprintf(owner, sizeof owner, "%s %zd", what, (ssize_t)i);
         for (intptr_t k = 0;
              mlirAttributeIsADictionary(one) && k < mlirDictionaryAttrGetNumElements(one); k++)
-            done = check_known(func, place, mlirDictionaryAttrGetElement(one, k), names) && done;
+            done = check_known(func, owner, mlirDictionaryAttrGetElement(one, k), names) && done;
     }
     return done;
 }

@@ -10,11 +10,13 @@
 #include <string.h>
 
 static bool is_lowered(tsr_op op) {
-    return op == TSR_GRAPH_CONCAT || op == TSR_GRAPH_ATTENTION || op == TSR_GRAPH_ATTENTION_GRAD ||
-           op == TSR_GRAPH_TOP_K || op == TSR_GRAPH_GATHER || op == TSR_GRAPH_CONV2D ||
-           op == TSR_GRAPH_CONV2D_GRAD_INPUT ||
-           (tsr_op_dialect(op) == TSR_DIALECT_GRAPH &&
-            tsr_graph_rules(op)->lower == tsr_lower_kept);
+    if (op == TSR_GRAPH_CONCAT || op == TSR_GRAPH_CAST || op == TSR_GRAPH_ATTENTION ||
+        op == TSR_GRAPH_ATTENTION_GRAD || op == TSR_GRAPH_TOP_K || op == TSR_GRAPH_GATHER ||
+        op == TSR_GRAPH_CONV2D || op == TSR_GRAPH_CONV2D_GRAD_INPUT || op == TSR_GRAPH_MATMUL)
+        return true;
+    if (tsr_op_dialect(op) != TSR_DIALECT_GRAPH) return false;
+    tsr_lower_fn lower = tsr_graph_rules(op)->lower;
+    return lower == tsr_lower_legal || lower == tsr_lower_reduction;
 }
 
 /* Ops that only order others, and compute nothing. */

@@ -41,8 +41,7 @@ const char *tsr_dim_symbol(uint64_t dim) {
 
 /* ---- expressions ----------------------------------------------------------------------------- */
 
-/* The expression of a known or open dim. */
-static tsr_dim_expression read_dim(tsr_arena *arena, uint64_t dim) {
+tsr_dim_expression tsr_dim_to_expression(tsr_arena *arena, uint64_t dim) {
     tsr_dim_expression expression;
     tsr_dim_error error;
     if (tsr_dim_is_known(dim)) return tsr_dim_expression_number((int64_t)dim);
@@ -62,8 +61,8 @@ static bool is_negative(const tsr_dim_expression *expression) {
     return tsr_dim_expression_range(expression, any_size, NULL).high < 0;
 }
 
-/* The dim of an expression; false if it is negative for all sizes of the symbols, or too long. */
-static bool make_dim(MlirContext context, const tsr_dim_expression *expression, uint64_t *out_dim) {
+bool tsr_dim_from_expression(MlirContext context, const tsr_dim_expression *expression,
+                             uint64_t *out_dim) {
     char text[TSR_DIM_TEXT_MAX];
     int64_t number;
     if (tsr_dim_expression_is_number(expression, &number)) {
@@ -111,7 +110,7 @@ bool tsr_dim_read(MlirAttribute attr, uint64_t *out_dim) {
     if (!mlirAttributeIsAString(attr)) return false;
     MlirStringRef text = mlirStringAttrGetValue(attr);
     bool done = tsr_dim_expression_parse(&arena, text.data, text.length, &expression, &error) &&
-                make_dim(mlirAttributeGetContext(attr), &expression, out_dim);
+                tsr_dim_from_expression(mlirAttributeGetContext(attr), &expression, out_dim);
     tsr_arena_finish(&arena);
     return done;
 }
@@ -130,8 +129,9 @@ typedef bool (*operation)(const tsr_dim_expression *a, const tsr_dim_expression 
 static bool compute_open(operation apply, uint64_t a, uint64_t b, uint64_t *out_dim) {
     tsr_arena arena = {0};
     MlirContext context = mlirAttributeGetContext(text_of(tsr_dim_is_open(a) ? a : b));
-    tsr_dim_expression x = read_dim(&arena, a), y = read_dim(&arena, b), result;
-    bool done = apply(&x, &y, &result) && make_dim(context, &result, out_dim);
+    tsr_dim_expression x = tsr_dim_to_expression(&arena, a), y = tsr_dim_to_expression(&arena, b),
+                       result;
+    bool done = apply(&x, &y, &result) && tsr_dim_from_expression(context, &result, out_dim);
     tsr_arena_finish(&arena);
     return done;
 }
@@ -178,7 +178,7 @@ bool tsr_dim_divide(uint64_t a, uint64_t b, uint64_t *out_dim) {
 /* floor((factor * dim + offset) / divisor) as an expression. */
 static bool map_expression(tsr_arena *arena, uint64_t dim, const tsr_dim_affine *map,
                            tsr_dim_expression *out) {
-    tsr_dim_expression x = read_dim(arena, dim);
+    tsr_dim_expression x = tsr_dim_to_expression(arena, dim);
     tsr_dim_expression factor = tsr_dim_expression_number(map->factor);
     tsr_dim_expression offset = tsr_dim_expression_number(map->offset);
     tsr_dim_expression divisor = tsr_dim_expression_number(map->divisor);
@@ -193,7 +193,8 @@ bool tsr_dim_map(uint64_t dim, const tsr_dim_affine *map, uint64_t *out_dim) {
     MlirContext context = {NULL};
     if (is_dynamic(dim, dim, out_dim)) return true;
     if (tsr_dim_is_open(dim)) context = mlirAttributeGetContext(text_of(dim));
-    bool done = map_expression(&arena, dim, map, &result) && make_dim(context, &result, out_dim);
+    bool done = map_expression(&arena, dim, map, &result) &&
+                tsr_dim_from_expression(context, &result, out_dim);
     tsr_arena_finish(&arena);
     return done;
 }
@@ -203,7 +204,7 @@ bool tsr_dim_map(uint64_t dim, const tsr_dim_affine *map, uint64_t *out_dim) {
 tsr_dim_range tsr_dim_sizes(uint64_t dim) {
     tsr_arena arena = {0};
     if (dim == TSR_DIM_DYNAMIC) return (tsr_dim_range){0, INT64_MAX};
-    tsr_dim_expression expression = read_dim(&arena, dim);
+    tsr_dim_expression expression = tsr_dim_to_expression(&arena, dim);
     tsr_dim_range range = tsr_dim_expression_range(&expression, any_size, NULL);
     tsr_arena_finish(&arena);
     return range;
@@ -213,7 +214,7 @@ bool tsr_dim_exceeds(uint64_t a, uint64_t b) {
     tsr_arena arena = {0};
     if (a == TSR_DIM_DYNAMIC || b == TSR_DIM_DYNAMIC) return false;
     if (both_known(a, b)) return a > b;
-    tsr_dim_expression x = read_dim(&arena, a), y = read_dim(&arena, b);
+    tsr_dim_expression x = tsr_dim_to_expression(&arena, a), y = tsr_dim_to_expression(&arena, b);
     bool exceeds = tsr_dim_expression_subtract(&x, &y, &x) &&
                    tsr_dim_expression_range(&x, any_size, NULL).low > 0;
     tsr_arena_finish(&arena);
@@ -223,7 +224,7 @@ bool tsr_dim_exceeds(uint64_t a, uint64_t b) {
 bool tsr_dim_value(uint64_t dim, tsr_dim_range_of value_of, void *user, uint64_t *out_value) {
     tsr_arena arena = {0};
     TSR_ASSERT(dim != TSR_DIM_DYNAMIC);
-    tsr_dim_expression expression = read_dim(&arena, dim);
+    tsr_dim_expression expression = tsr_dim_to_expression(&arena, dim);
     tsr_dim_range range = tsr_dim_expression_range(&expression, value_of, user);
     tsr_arena_finish(&arena);
     if (range.low != range.high || range.low < 0 || range.low == INT64_MAX) return false;
@@ -234,7 +235,7 @@ bool tsr_dim_value(uint64_t dim, tsr_dim_range_of value_of, void *user, uint64_t
 void tsr_dim_symbols(uint64_t dim, void (*each)(void *user, const char *symbol), void *user) {
     tsr_arena arena = {0};
     if (!tsr_dim_is_open(dim)) return;
-    tsr_dim_expression expression = read_dim(&arena, dim);
+    tsr_dim_expression expression = tsr_dim_to_expression(&arena, dim);
     bool listed = tsr_dim_expression_symbols(&expression, each, user);
     tsr_arena_finish(&arena);
     if (!listed) tsr_guard_end_memory();

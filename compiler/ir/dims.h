@@ -39,6 +39,12 @@ bool tsr_dim_read(MlirAttribute attr, uint64_t *out_dim);
 /* A string, or an i64 for a known dim. The dim is not dynamic. */
 MlirAttribute tsr_dim_attr(MlirContext context, uint64_t dim);
 
+/* The expression of a known or open dim; its atoms are in the arena. */
+tsr_dim_expression tsr_dim_to_expression(tsr_arena *arena, uint64_t dim);
+/* The dim that an expression describes; false if it is below 0 for all sizes, or too long. */
+bool tsr_dim_from_expression(MlirContext context, const tsr_dim_expression *expression,
+                             uint64_t *out_dim);
+
 /* ---- arithmetic ------------------------------------------------------------------------------ */
 
 /* Dynamic if an operand is. False if the result is negative for all sizes of the symbols, needs

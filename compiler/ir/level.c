@@ -19,7 +19,7 @@ typedef struct search {
     MlirLocation location;
 } search;
 
-static MlirWalkResult look_at(MlirOperation op, void *user) {
+static MlirWalkResult visit(MlirOperation op, void *user) {
     search *of = user;
     const char *at = find_name(of->text, tsr_op_symbol(op));
     if (!at || (of->first && of->first <= at)) return MlirWalkResultAdvance;
@@ -35,7 +35,7 @@ tsr_result tsr_level_refuse(tsr_ctx *ctx, MlirModule module, const tsr_diag_list
     if (!diags->error_count) {
         MlirOperation self = mlirModuleGetOperation(module);
         search of = {.text = ctx->error.text, .location = mlirOperationGetLocation(self)};
-        mlirOperationWalk(self, look_at, &of, MlirWalkPreOrder);
+        mlirOperationWalk(self, visit, &of, MlirWalkPreOrder);
         tsr_diag_error(of.location, TSR_DIAG_LEVEL, "%s", ctx->error.text);
     }
     ctx->error.code = TSR_COMPILE;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compiler/ir/mlir.h"
 
-#include "compiler/ir/bytecode.h"
-#include "compiler/ir/recover.h"
-#include "compiler/ir/source_limits.h"
+#include "compiler/ir/text/bytecode.h"
+#include "compiler/ir/text/recover.h"
+#include "compiler/ir/text/source_limits.h"
 #include "compiler/process/guard.h"
 #include "compiler/shim/shim.h"
 #include "runtime/base/array.h"
@@ -53,9 +53,9 @@ void tsr_mlir_context_destroy(MlirContext context) {
     if (!mlirContextIsNull(context)) mlirContextDestroy(context);
 }
 
-typedef struct place {
+typedef struct text_position {
     uint32_t line, column; /* 1-based */
-} place;
+} text_position;
 
 /* The end of the string or comment that begins at `at`, or `at`. */
 static size_t skip_quoted(const char *source, size_t size_bytes, size_t at) {
@@ -72,7 +72,7 @@ static size_t skip_quoted(const char *source, size_t size_bytes, size_t at) {
 /* The limit of source_limits.h that a text exceeds, and the position. */
 typedef struct excess {
     tsr_diag_number number;
-    place at;
+    text_position at;
     const char *text;
 } excess;
 
@@ -129,7 +129,7 @@ static bool check_mark(scan *s, char mark, excess *out_excess) {
 static bool find_excess(const char *source, size_t size_bytes, excess *out_excess) {
     static_assert(TSR_MLIR_NESTING_MAX == 256 && TSR_MLIR_STRING_MAX == 16777216 &&
                       TSR_MLIR_ELEMENTS_MAX == 16777216,
-                  "the texts name the limits");
+                  "error messages contain these limits");
     /* Characters that may begin a string or a comment, end a line, open, close or separate. */
     static const bool matters[UCHAR_MAX + 1] = {
         ['"'] = true, ['/'] = true, ['\n'] = true, ['('] = true, ['['] = true, ['{'] = true,
@@ -169,7 +169,7 @@ static TSR_RESULT parse_text(tsr_ctx *ctx, MlirContext context, tsr_diag_list *l
     excess found;
     size_t symbols = 0;
     if (find_excess(text.data, text.length, &found)) {
-        if (!is_source) found.at = (place){0, 0};
+        if (!is_source) found.at = (text_position){0, 0};
         tsr_diag_error(
             mlirLocationFileLineColGet(context, tsr_ref(name), found.at.line, found.at.column),
             found.number, "%s", found.text);
@@ -244,6 +244,10 @@ const char *tsr_op_name(MlirOperation op) {
     return mlirIdentifierStr(mlirOperationGetName(op)).data;
 }
 
+bool tsr_op_is_named(MlirOperation op, const char *name) {
+    return tsr_ref_is(mlirIdentifierStr(mlirOperationGetName(op)), name);
+}
+
 const char *tsr_op_symbol(MlirOperation op) {
     const char *name = tsr_op_string(op, "sym_name");
     return name ? name : "";
@@ -256,15 +260,11 @@ static tsr_dtype read_element(MlirType type) {
     if (mlirTypeIsAF32(type)) return TSR_DTYPE_F32;
     if (mlirTypeIsABF16(type)) return TSR_DTYPE_BF16;
     if (mlirTypeIsAF16(type)) return TSR_DTYPE_F16;
-    if (!mlirTypeIsAInteger(type)) return TSR_DTYPE_NONE;
-    unsigned width = mlirIntegerTypeGetWidth(type);
-    if (mlirIntegerTypeIsUnsigned(type)) return width == 8 ? TSR_DTYPE_UI8 : TSR_DTYPE_NONE;
-    if (!mlirIntegerTypeIsSignless(type)) return TSR_DTYPE_NONE;
-    return width == 64   ? TSR_DTYPE_I64
-           : width == 32 ? TSR_DTYPE_I32
-           : width == 8  ? TSR_DTYPE_I8
-           : width == 1  ? TSR_DTYPE_I1
-                         : TSR_DTYPE_NONE;
+    if (mlirTypeIsAFloat8E4M3FN(type)) return TSR_DTYPE_F8E4M3FN;
+    if (mlirTypeIsAFloat8E5M2(type)) return TSR_DTYPE_F8E5M2;
+    if (mlirTypeIsAFloat8E8M0FNU(type)) return TSR_DTYPE_F8E8M0FNU;
+    if (!mlirTypeIsAInteger(type) || mlirIntegerTypeIsSigned(type)) return TSR_DTYPE_NONE;
+    return tsr_dtype_of_integer(mlirIntegerTypeGetWidth(type), mlirIntegerTypeIsUnsigned(type));
 }
 
 /* Gives the dynamic dims their expressions. */
@@ -310,30 +310,27 @@ bool tsr_type_is_inferred(const tsr_type *type) {
 }
 
 MlirType tsr_dtype_make(MlirContext context, tsr_dtype dtype) {
+    unsigned bits = tsr_dtype_bits(dtype);
+    TSR_ASSERT(bits);
     switch (dtype) {
     case TSR_DTYPE_F64:
         return mlirF64TypeGet(context);
     case TSR_DTYPE_F32:
         return mlirF32TypeGet(context);
-    case TSR_DTYPE_I64:
-        return mlirIntegerTypeGet(context, 64);
-    case TSR_DTYPE_I32:
-        return mlirIntegerTypeGet(context, 32);
-    case TSR_DTYPE_I1:
-        return mlirIntegerTypeGet(context, 1);
-    case TSR_DTYPE_UI8:
-        return mlirIntegerTypeUnsignedGet(context, 8);
-    case TSR_DTYPE_I8:
-        return mlirIntegerTypeGet(context, 8);
     case TSR_DTYPE_BF16:
         return mlirBF16TypeGet(context);
     case TSR_DTYPE_F16:
         return mlirF16TypeGet(context);
-    case TSR_DTYPE_NONE:
-        break;
+    case TSR_DTYPE_F8E4M3FN:
+        return mlirFloat8E4M3FNTypeGet(context);
+    case TSR_DTYPE_F8E5M2:
+        return mlirFloat8E5M2TypeGet(context);
+    case TSR_DTYPE_F8E8M0FNU:
+        return mlirFloat8E8M0FNUTypeGet(context);
+    default:
+        return tsr_dtype_is_unsigned(dtype) ? mlirIntegerTypeUnsignedGet(context, bits)
+                                            : mlirIntegerTypeGet(context, bits);
     }
-    TSR_ASSERT(!"a known dtype");
-    return (MlirType){NULL};
 }
 
 MlirType tsr_type_make(MlirContext context, const tsr_type *type) {
@@ -394,9 +391,9 @@ int64_t tsr_buffer_row(MlirType buffer) {
 }
 
 tsr_shape tsr_shape_with_pitch(const tsr_shape *shape, int64_t pitch) {
-    tsr_shape lies = *shape;
-    if (pitch) lies.dims[lies.rank - 1] = (uint64_t)pitch;
-    return lies;
+    tsr_shape stored = *shape;
+    if (pitch) stored.dims[stored.rank - 1] = (uint64_t)pitch;
+    return stored;
 }
 
 tsr_shape tsr_shape_remove(const tsr_shape *shape, size_t count, const int64_t *axes) {
@@ -545,12 +542,17 @@ MlirAttribute tsr_attr_make_symbol(MlirContext context, const char *name) {
     return mlirFlatSymbolRefAttrGet(context, tsr_ref(name));
 }
 
+/* The bits of a whole number as an integer of 64 bits. */
+static int64_t whole_bits(double value) {
+    return value < 0 ? (int64_t)value : (int64_t)(uint64_t)value;
+}
+
 MlirAttribute tsr_attr_make_splat(MlirContext context, const tsr_type *type, double value) {
     MlirType shaped = tsr_type_make(context, type);
     MlirType element = tsr_dtype_make(context, type->dtype);
-    MlirAttribute scalar = tsr_dtype_is_float(type->dtype)
-                               ? mlirFloatAttrDoubleGet(context, element, value)
-                               : mlirIntegerAttrGet(element, (int64_t)value);
+    bool is_float = tsr_dtype_is_float(type->dtype) || tsr_dtype_is_small(type->dtype);
+    MlirAttribute scalar = is_float ? mlirFloatAttrDoubleGet(context, element, value)
+                                    : mlirIntegerAttrGet(element, whole_bits(value));
     TSR_ASSERT(tsr_type_is_static(type));
     return mlirDenseElementsAttrSplatGet(shaped, scalar);
 }
@@ -605,9 +607,13 @@ MlirAttribute tsr_attr_splat_element(MlirAttribute attr) {
     return splat ? mlirDenseElementsAttrGetSplatValue(attr) : (MlirAttribute){NULL};
 }
 
-/* 2^63 is a double, but no i64 can be compared with it. */
-static bool is_exact(int64_t value) {
-    return (double)value < 0x1p63 && (int64_t)(double)value == value;
+/* True if a double represents the integer, an i64 or a ui64. The largest ones are rounded to 2^63
+ * or 2^64, which these types do not have. */
+static bool is_exact(tsr_dtype dtype, const void *integer) {
+    double value = tsr_dtype_read(dtype, integer, 0);
+    int64_t bits;
+    memcpy(&bits, integer, sizeof bits);
+    return tsr_dtype_holds(dtype, value) && whole_bits(value) == bits;
 }
 
 bool tsr_attr_splat(MlirAttribute attr, double *out_value) {
@@ -618,11 +624,8 @@ bool tsr_attr_splat(MlirAttribute attr, double *out_value) {
     _Alignas(double) unsigned char value[sizeof(double)] = {0};
     if (type.dtype == TSR_DTYPE_NONE) return false;
     read_scalar(attr, type.dtype, 0, value);
-    if (type.dtype == TSR_DTYPE_I64) {
-        int64_t integer;
-        memcpy(&integer, value, sizeof integer);
-        if (!is_exact(integer)) return false;
-    }
+    bool is_wide = !tsr_dtype_is_float(type.dtype) && tsr_dtype_bits(type.dtype) == 64;
+    if (is_wide && !is_exact(type.dtype, value)) return false;
     *out_value = tsr_dtype_read(type.dtype, value, 0);
     return true;
 }
@@ -641,31 +644,9 @@ MlirAttribute tsr_attr_make_elements(MlirContext context, const tsr_type *type, 
     uint64_t count = 0;
     bool fits = tsr_shape_count(&type->shape, &count);
     TSR_ASSERT(tsr_type_is_static(type) && fits);
-    intptr_t n = (intptr_t)count;
-    switch (type->dtype) {
-    case TSR_DTYPE_F64:
-        return mlirDenseElementsAttrDoubleGet(shaped, n, data);
-    case TSR_DTYPE_F32:
-        return mlirDenseElementsAttrFloatGet(shaped, n, data);
-    case TSR_DTYPE_I64:
-        return mlirDenseElementsAttrInt64Get(shaped, n, data);
-    case TSR_DTYPE_I32:
-        return mlirDenseElementsAttrInt32Get(shaped, n, data);
-    case TSR_DTYPE_UI8:
-        return mlirDenseElementsAttrUInt8Get(shaped, n, data);
-    case TSR_DTYPE_I8:
-        return mlirDenseElementsAttrInt8Get(shaped, n, data);
-    case TSR_DTYPE_BF16:
-        return mlirDenseElementsAttrBFloat16Get(shaped, n, data);
-    case TSR_DTYPE_F16:
-        return mlirDenseElementsAttrFloat16Get(shaped, n, data);
-    case TSR_DTYPE_I1:
-        return make_bools(shaped, count, data);
-    case TSR_DTYPE_NONE:
-        break;
-    }
-    TSR_ASSERT(!"a known dtype");
-    return mlirAttributeGetNull();
+    if (type->dtype == TSR_DTYPE_I1) return make_bools(shaped, count, data);
+    return mlirDenseElementsAttrRawBufferGet(shaped, (size_t)count * tsr_dtype_size(type->dtype),
+                                             data);
 }
 
 /* ---- walking --------------------------------------------------------------------------------- */

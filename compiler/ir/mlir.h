@@ -50,6 +50,8 @@ bool tsr_ref_is(MlirStringRef ref, const char *text);
 /* "tessera.matmul", for texts and for building an op of the same name; code that depends on the op
  * asks for its number (op.h). Lives as long as the context; NUL-terminated. */
 const char *tsr_op_name(MlirOperation op);
+/* For ops of dialects without declarations, which have no number. */
+bool tsr_op_is_named(MlirOperation op, const char *name);
 /* The symbol name of a function or group, or "". Lives as long as the context. */
 const char *tsr_op_symbol(MlirOperation op);
 

@@ -29,6 +29,16 @@ bool tsr_op_is_width_cast(MlirOperation op) {
            (narrow == TSR_DTYPE_BF16 || narrow == TSR_DTYPE_F16);
 }
 
+bool tsr_op_is_view(MlirOperation op) {
+    int64_t axis = 0;
+    tsr_type from, to;
+    if (tsr_op_is(op, TSR_GRAPH_RESHAPE)) return true;
+    return tsr_op_is(op, TSR_GRAPH_WORDS) && tsr_op_i64(op, "axis", &axis) &&
+           tsr_value_type(tsr_op_operand(op, 0), &from) &&
+           tsr_value_type(tsr_op_result(op, 0), &to) && axis + 1 == (int64_t)from.shape.rank &&
+           from.shape.dims[axis] == to.shape.dims[axis] * tsr_dtype_size(to.dtype);
+}
+
 bool tsr_op_row_is_computed(const tsr_op_row *row) {
     switch (row->op_class) {
     case TSR_CLASS_CONSTANT:

@@ -41,6 +41,9 @@ const tsr_op_row *tsr_op_row_find(MlirOperation op);
 bool tsr_op_row_is_computed(const tsr_op_row *row);
 /* True if the op widens 16 bits to f32, or narrows f32 to 16 bits. */
 bool tsr_op_is_width_cast(MlirOperation op);
+/* True for a reshape, and for words of elements that are neighbours: the result has the bytes of
+ * the operand, and between kernels it is the operand's buffer. */
+bool tsr_op_is_view(MlirOperation op);
 /* "map", "reduce", "matmul", or the name of an op that is the only op of its group
  * ("cross_entropy"). */
 const char *tsr_op_group_kind(const tsr_op_row *row);

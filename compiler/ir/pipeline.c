@@ -109,7 +109,7 @@ bool tsr_wavefront_read(MlirOperation op, tsr_wavefront *out_wavefront) {
 typedef struct pipelines {
     tsr_arena arena;
     MlirAttribute *all;
-    size_t count, room;
+    size_t count, capacity;
     bool good;
 } pipelines;
 
@@ -150,12 +150,12 @@ static MlirAttribute describe(MlirOperation op, const tsr_wavefront *pipeline, p
 }
 
 static bool append_pipeline(pipelines *p, MlirAttribute one) {
-    if (p->count == p->room) {
-        MlirAttribute *larger = TSR_NEW(&p->arena, MlirAttribute, 2 * p->room + 16);
+    if (p->count == p->capacity) {
+        MlirAttribute *larger = TSR_NEW(&p->arena, MlirAttribute, 2 * p->capacity + 16);
         if (!larger) return false;
         if (p->count) memcpy(larger, p->all, p->count * sizeof *larger);
         p->all = larger;
-        p->room = 2 * p->room + 16;
+        p->capacity = 2 * p->capacity + 16;
     }
     p->all[p->count++] = one;
     return true;

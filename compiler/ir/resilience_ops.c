@@ -22,7 +22,7 @@ tsr_op tsr_sr_op_plain(MlirOperation op) {
 bool tsr_sr_is_vrank(MlirOperation op) {
     tsr_op id = tsr_op_of(op);
     return id == TSR_SR_VRANK || id == TSR_SR_VRANK_ROWS || id == TSR_SR_VRANK_SUM ||
-           id == TSR_SR_VRANK_GATHER || tsr_sr_is_vrank_part(op);
+           id == TSR_SR_VRANK_GATHER || id == TSR_SR_VRANK_ALL_TO_ALL || tsr_sr_is_vrank_part(op);
 }
 
 bool tsr_sr_is_vrank_part(MlirOperation op) {
@@ -32,7 +32,7 @@ bool tsr_sr_is_vrank_part(MlirOperation op) {
 
 bool tsr_sr_is_region(MlirOperation op) {
     tsr_op id = tsr_sr_op_plain(op);
-    return id == TSR_SR_CHECKPOINT || id == TSR_SR_RESILIENCE_REGION;
+    return id == TSR_SR_CHECKPOINT || id == TSR_SR_RESILIENCE_REGION || id == TSR_SR_SUSPEND;
 }
 
 MlirBlock tsr_sr_body(MlirOperation op) {
@@ -76,7 +76,8 @@ uint64_t tsr_sr_virtual_ranks(MlirModule module) {
 }
 
 bool tsr_sr_is_batch_axis(MlirStringRef name) {
-    return tsr_ref_is(name, "data") || tsr_ref_is(name, "dp") || tsr_ref_is(name, "batch");
+    return tsr_ref_is(name, "data") || tsr_ref_is(name, "dp") || tsr_ref_is(name, "batch") ||
+           tsr_ref_is(name, "expert");
 }
 
 static bool fail_mesh(MlirOperation op, const char *what, int64_t has) {
@@ -85,7 +86,19 @@ static bool fail_mesh(MlirOperation op, const char *what, int64_t has) {
     return false;
 }
 
-/* The number in the attribute, else the product of the batch axes of the mesh. */
+/* The axis over which a parameter of an entry is split; NULL if none is. */
+static const char *find_layout_axis(MlirModule module) {
+    TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
+        if (!tsr_op_is(func, TSR_FUNC_FUNC) || !tsr_op_has_body(func)) continue;
+        TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
+            if (tsr_op_has(op, TSR_LAYOUT_AXIS)) return tsr_op_string(op, TSR_LAYOUT_AXIS);
+        }
+    }
+    return NULL;
+}
+
+/* The number in the attribute, else the product of the batch axes of the mesh; without a batch
+ * axis, the length of the axis over which parameters are split. */
 bool tsr_sr_find_virtual_ranks(MlirModule module, uint64_t *out_count) {
     MlirOperation op = mlirModuleGetOperation(module);
     MlirAttribute mesh = tsr_op_attr(op, "tessera.mesh");
@@ -101,6 +114,10 @@ bool tsr_sr_find_virtual_ranks(MlirModule module, uint64_t *out_count) {
             parts *= size;
             if (parts > TSR_VIRTUAL_RANKS_MAX) break;
         }
+        const char *axis = parts == 1 ? find_layout_axis(module) : NULL;
+        MlirAttribute of =
+            axis ? mlirDictionaryAttrGetElementByName(mesh, tsr_ref(axis)) : mlirAttributeGetNull();
+        if (!mlirAttributeIsNull(of) && !tsr_attr_i64(of, &parts)) parts = 0;
     }
     if (parts < 1 || parts > TSR_VIRTUAL_RANKS_MAX)
         return fail_mesh(op, "the number of virtual ranks", parts);

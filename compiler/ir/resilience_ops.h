@@ -10,7 +10,7 @@
 
 /* The op; a dotted spelling is mapped to the op of this folder that it canonicalizes to. */
 tsr_op tsr_sr_op_plain(MlirOperation op);
-/* A checkpoint or a resilience region. */
+/* A checkpoint, a resilience region or a suspension of effects: an op that only marks its ops. */
 bool tsr_sr_is_region(MlirOperation op);
 /* An op that tessera-virtual-ranks or tessera-vrank-shards creates. */
 bool tsr_sr_is_vrank(MlirOperation op);
@@ -36,6 +36,10 @@ uint64_t tsr_sr_virtual_ranks(MlirModule module);
 bool tsr_sr_find_virtual_ranks(MlirModule module, uint64_t *out_count);
 /* True if an axis of the mesh with this name divides the batch. */
 bool tsr_sr_is_batch_axis(MlirStringRef name);
+/* An attribute of tessera.param: the axis of the mesh over which its dim 0 is split
+ * (tsched.layout).
+ */
+#define TSR_LAYOUT_AXIS "tessera.layout_axis"
 /* Unit attributes of a function: it has recomputation segments, or a recomputation hint. */
 #define TSR_SR_SEGMENTS "tessera_sr.segments"
 #define TSR_SR_HINT "tessera_sr.hint"

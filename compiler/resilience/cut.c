@@ -8,7 +8,7 @@
 
 typedef struct tsr_cut_edge {
     uint32_t to, next;
-    uint64_t room; /* residual capacity */
+    uint64_t capacity; /* residual capacity */
 } edge;
 
 enum { NONE = UINT32_MAX };
@@ -35,11 +35,11 @@ uint32_t tsr_cut_node(tsr_cut *cut) {
     return cut->node_count++;
 }
 
-static bool add(tsr_cut *cut, uint32_t from, uint32_t to, uint64_t room) {
+static bool add(tsr_cut *cut, uint32_t from, uint32_t to, uint64_t capacity) {
     edge *edges = grow(cut->arena, cut->edges, sizeof *edges, cut->edge_count, &cut->edge_capacity);
     if (!edges) return false;
     cut->edges = edges;
-    edges[cut->edge_count] = (edge){.to = to, .next = cut->first[from], .room = room};
+    edges[cut->edge_count] = (edge){.to = to, .next = cut->first[from], .capacity = capacity};
     cut->first[from] = cut->edge_count++;
     return true;
 }
@@ -60,7 +60,7 @@ static bool find_path(const tsr_cut *cut, uint32_t *by, uint32_t *queue) {
         uint32_t node = queue[head++];
         for (uint32_t e = cut->first[node]; e != NONE; e = cut->edges[e].next) {
             uint32_t to = cut->edges[e].to;
-            if (!cut->edges[e].room || by[to] != NONE || to == TSR_CUT_SOURCE) continue;
+            if (!cut->edges[e].capacity || by[to] != NONE || to == TSR_CUT_SOURCE) continue;
             by[to] = e;
             if (to == TSR_CUT_SINK) return true;
             queue[tail++] = to;
@@ -69,14 +69,14 @@ static bool find_path(const tsr_cut *cut, uint32_t *by, uint32_t *queue) {
     return false;
 }
 
-static void push_along(tsr_cut *cut, const uint32_t *by) {
-    uint64_t room = UINT64_MAX;
+static void augment(tsr_cut *cut, const uint32_t *by) {
+    uint64_t capacity = UINT64_MAX;
     for (uint32_t node = TSR_CUT_SINK; node != TSR_CUT_SOURCE; node = cut->edges[by[node] ^ 1].to)
-        if (cut->edges[by[node]].room < room) room = cut->edges[by[node]].room;
-    TSR_ASSERT(room < TSR_CUT_FOREVER);
+        if (cut->edges[by[node]].capacity < capacity) capacity = cut->edges[by[node]].capacity;
+    TSR_ASSERT(capacity < TSR_CUT_FOREVER);
     for (uint32_t node = TSR_CUT_SINK; node != TSR_CUT_SOURCE; node = cut->edges[by[node] ^ 1].to) {
-        cut->edges[by[node]].room -= room;
-        cut->edges[by[node] ^ 1].room += room;
+        cut->edges[by[node]].capacity -= capacity;
+        cut->edges[by[node] ^ 1].capacity += capacity;
     }
 }
 
@@ -85,7 +85,7 @@ bool tsr_cut_solve(tsr_cut *cut, bool *out_sink_side) {
     uint32_t *queue = TSR_NEW(cut->arena, uint32_t, cut->node_count);
     size_t head = 0, tail = 0;
     if (!by || !queue) return false;
-    while (find_path(cut, by, queue)) push_along(cut, by);
+    while (find_path(cut, by, queue)) augment(cut, by);
     memset(out_sink_side, 0, cut->node_count * sizeof *out_sink_side);
     out_sink_side[TSR_CUT_SINK] = true;
     queue[tail++] = TSR_CUT_SINK;
@@ -93,7 +93,7 @@ bool tsr_cut_solve(tsr_cut *cut, bool *out_sink_side) {
         uint32_t node = queue[head++];
         for (uint32_t e = cut->first[node]; e != NONE; e = cut->edges[e].next) {
             uint32_t from = cut->edges[e].to;
-            if (!cut->edges[e ^ 1].room || out_sink_side[from]) continue;
+            if (!cut->edges[e ^ 1].capacity || out_sink_side[from]) continue;
             out_sink_side[from] = true;
             queue[tail++] = from;
         }

@@ -33,8 +33,8 @@ def Tessera_OptPartitionAttr : Tessera_Attr<"OptPartition", "opt.partition"> {
 }
 def Tessera_OptOffloadAttr : Tessera_Attr<"OptOffload", "opt.offload"> {
   let summary = "selects where state is offloaded between steps: host or nvme";
-  let parameters = (ins "::mlir::StringAttr":$place);
-  let assemblyFormat = "`<` $place `>`";
+  let parameters = (ins "::mlir::StringAttr":$memory);
+  let assemblyFormat = "`<` $memory `>`";
 }
 
 // ---- dotted ops ------------------------------------------------------------------------------
@@ -68,6 +68,27 @@ func.func @example(%x: tensor<4xf32>) -> tensor<4xf32> {
   }];
   let hasCustomAssemblyFormat = 1;
   let hasCanonicalizeMethod = 1;
+}
+def Tessera_EffectsSuspendOp : Sr_RegionOp<Tessera_Dialect, "effects.suspend"> {
+  let summary = "hides effects of the ops in its region from the functions around it";
+  let description = [{
+    The list `effects` has words of "random", "io", "memory", "state", "movement" and "collective", and may have the
+    word "nondeterministic", which permits ops that a deterministic function would refuse. The ops of the region
+    still run, and in the same order. Values that ops outside the region use leave it through `tessera.yield`.
+  }];
+  let arguments = (ins StrArrayAttr:$effects);
+  let results = (outs Variadic<AnyTensor>:$results);
+  let form = "%results... = tessera.effects.suspend {effects = [string, ...]} {...} [: types]";
+  let example = [{
+func.func @noise() -> tensor<4xf32> attributes {tessera.effects = []} {
+  %result = tessera.effects.suspend {effects = ["random"]} {
+    %0 = tessera.random_normal : tensor<4xf32>
+    tessera.yield %0 : tensor<4xf32>
+  } : tensor<4xf32>
+  return %result : tensor<4xf32>
+}
+  }];
+  let hasCustomAssemblyFormat = 1;
 }
 let hasCanonicalizeMethod = 1 in {
 def Tessera_ScheduleRecomputeHintOp : Sr_HintBase<Tessera_Dialect, "schedule.recompute_hint"> {

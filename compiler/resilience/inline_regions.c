@@ -84,8 +84,8 @@ static bool inline_checkpoint(inliner *o, MlirOperation op) {
     if (!mlirBlockIsNull(block) && mlirOperationIsNull(mlirBlockGetFirstOperation(block)))
         block = (MlirBlock){NULL};
     TSR_ASSERT(read);
-    if (policy == TSR_SR_KEEP && !mlirBlockIsNull(block)) number(block, mlirAttributeGetNull());
-    if (policy != TSR_SR_KEEP && !mlirBlockIsNull(block)) {
+    if (policy == TSR_SR_NONE && !mlirBlockIsNull(block)) number(block, mlirAttributeGetNull());
+    if (policy != TSR_SR_NONE && !mlirBlockIsNull(block)) {
         if (o->count == SEGMENTS_MAX) {
             tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_SR_POLICY,
                            "%s: '@%s' has more than %d checkpoints", tsr_op_name(op),
@@ -315,6 +315,10 @@ static bool inline_op(inliner *o, MlirOperation op, tsr_op id, bool *changed) {
     case TSR_SR_RESILIENCE_REGION:
         *changed = true;
         return inline_region(o, op);
+    case TSR_SR_SUSPEND:
+        *changed = true;
+        splice(op, 0);
+        return true;
     case TSR_SR_ON_FAILURE:
         return note_handler(o->func, TSR_SR_FAILURE_HANDLER, op);
     case TSR_SR_ON_RECOVERY:
@@ -332,6 +336,7 @@ static bool is_inlined(const inliner *o, tsr_op id) {
     case TSR_SR_ON_FAILURE:
     case TSR_SR_ON_RECOVERY:
         return true;
+    case TSR_SR_SUSPEND:
     case TSR_SR_CHECKPOINT:
     case TSR_SR_RECOMPUTE_HINT:
     case TSR_SR_OPTIMIZER_SHARD:

@@ -29,7 +29,7 @@ typedef struct exporter {
     tsr_ctx ctx;
     tsr_arena arena;
     tsr_deployment found;
-    size_t shard_room, step_room;
+    size_t shard_capacity, step_capacity;
     uint64_t virtual_ranks;
 } exporter;
 
@@ -127,9 +127,9 @@ static const char *sliced_name(MlirValue value) {
 static tsr_deployment_shard *shard_of(exporter *e, const char *tensor, const char *axis) {
     for (size_t i = 0; i < e->found.shard_count; i++)
         if (strcmp(e->found.shards[i].tensor, tensor) == 0) return &e->found.shards[i];
-    if (e->found.shard_count == e->shard_room) {
+    if (e->found.shard_count == e->shard_capacity) {
         tsr_deployment_shard *larger =
-            TSR_ARENA_GROW(&e->arena, e->found.shards, &e->shard_room, 16);
+            TSR_ARENA_GROW(&e->arena, e->found.shards, &e->shard_capacity, 16);
         if (!larger) return NULL;
         e->found.shards = larger;
     }
@@ -201,8 +201,9 @@ static bool note_name(exporter *e, MlirOperation step) {
         e->found.step_count ? &e->found.steps[e->found.step_count - 1] : NULL;
     if (last && strcmp(last->tensor, tensor) == 0 && strcmp(last->entry, entry) == 0)
         return true; /* recorded at another position */
-    if (e->found.step_count == e->step_room) {
-        tsr_deployment_step *larger = TSR_ARENA_GROW(&e->arena, e->found.steps, &e->step_room, 16);
+    if (e->found.step_count == e->step_capacity) {
+        tsr_deployment_step *larger =
+            TSR_ARENA_GROW(&e->arena, e->found.steps, &e->step_capacity, 16);
         if (!larger) return no_memory(e);
         e->found.steps = larger;
     }
@@ -316,7 +317,7 @@ static bool read_funcs(exporter *e) {
 }
 
 /* Keeps earlier requests: the pass removes requests from the module. */
-static bool keep_request(exporter *e) {
+static bool record_request(exporter *e) {
     const char *text = tsr_op_string(mlirModuleGetOperation(e->module), TSR_SR_DEPLOYMENT);
     tsr_deployment before = {0};
     if (!text || e->found.include) return true;
@@ -339,7 +340,7 @@ static bool export_manifest(exporter *e) {
     char *json = NULL;
     size_t size_bytes = 0;
     if (!tsr_sr_find_virtual_ranks(e->module, &e->virtual_ranks) || !take_requests(e) ||
-        !keep_request(e) || !read_mesh(e) || !read_funcs(e) || !read_pipelines(e))
+        !record_request(e) || !read_mesh(e) || !read_funcs(e) || !read_pipelines(e))
         return false;
     if (!is_worth(&e->found)) return true;
     if (tsr_deployment_write(&e->ctx, &e->found, &e->arena, &json, &size_bytes).code)

@@ -71,6 +71,7 @@ static bool is_source(MlirOperation op) {
     case TSR_GRAPH_CONSTANT:
     case TSR_GRAPH_STEP:
     case TSR_GRAPH_SEED:
+    case TSR_GRAPH_HYPERPARAMETER:
         return true;
     default:
         return false;

@@ -14,7 +14,7 @@ MlirValue tsr_sr_square(tsr_builder *builder, MlirOperation op, MlirValue x);
 typedef enum tsr_sr_policy {
     TSR_SR_SELECTIVE, /* also the meaning of an absent attribute */
     TSR_SR_FULL,
-    TSR_SR_KEEP, /* "none" */
+    TSR_SR_NONE, /* "none" */
 } tsr_sr_policy;
 /* Reads `policy` of a checkpoint or hint; false if it is not one of the three. */
 bool tsr_sr_policy_read(MlirOperation op, tsr_sr_policy *out_policy);
@@ -39,6 +39,9 @@ enum { TSR_SR_VALUES_MAX = 12 };
  * module's tessera.mesh, each once and `axis` among them. Otherwise emits an error at `op`. */
 bool tsr_sr_check_mesh(MlirOperation module, MlirOperation op, MlirAttribute names,
                        const char *axis);
+
+/* If only `trains` writes tensors, the other entries gather the tensors that it writes in parts. */
+void tsr_sr_gather_elsewhere(MlirModule module, MlirOperation trains);
 
 /* A unit attribute of tessera_sr.vrank_part: its operand is summed as a whole, on every rank. */
 #define TSR_SR_SUMMED "tessera_sr.summed"

@@ -288,8 +288,13 @@ def Sr_VrankSumOp : Sr_VrankTakeOp<"vrank_sum", "returns the sum over virtual ra
 def Sr_VrankGatherOp : Sr_VrankTakeOp<"vrank_gather", "returns the values of all virtual ranks, concatenated along dim 0",
     "`[N, ...] -> [N * V, ...]`, in the order of the virtual ranks. Every rank gets the complete result.">;
 
+def Sr_VrankAllToAllOp : Sr_VrankTakeOp<"vrank_all_to_all", "exchanges blocks between all pairs of virtual ranks",
+    "Dim 0 has V blocks: block k of virtual rank i becomes block i of virtual rank k. The type is unchanged. At most 256 virtual "
+    "ranks.">;
+
 // Sharded optimizer state: a tensor of n elements, row-major, has V parts of c = ceil(n / V); virtual rank i has
-// part i, a vector of c elements. Elements from index n on are unused padding.
+// part i, a vector of c elements. Elements from index n on are unused padding. If V divides dim 0, a part may also have the
+// tensor's dims, dim 0 divided by V.
 def Sr_VrankPartOp : Sr_VrankTakeOp<"vrank_part", "returns the virtual rank's part of a value that all virtual ranks have",
     "The part of a tensor is read in place. For a sum over virtual ranks that no other op reads, each rank only computes "
     "the parts that it needs (reduce_scatter).">;

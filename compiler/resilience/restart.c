@@ -220,9 +220,9 @@ static bool thread_leave(threader *t, MlirOperation old) {
     if (mlirOperationIsNull(t->enter))
         return tsr_op_emit_error(old, TSR_DIAG_SR_ORDER, "no region is open");
     if (!put_operands_behind_barriers(t, old)) return false;
-    size_t room = count_results(t, old) + 1;
-    MlirValue *values = TSR_NEW(&t->arena, MlirValue, room);
-    MlirValue *tokens = TSR_NEW(&t->arena, MlirValue, room + 1);
+    size_t capacity = count_results(t, old) + 1;
+    MlirValue *values = TSR_NEW(&t->arena, MlirValue, capacity);
+    MlirValue *tokens = TSR_NEW(&t->arena, MlirValue, capacity + 1);
     MlirValue *yielded = TSR_NEW(&t->arena, MlirValue, tsr_op_operand_count(old) + 1);
     if (!values || !tokens || !yielded) return no_memory(old);
     if (!find_leaving(t, old, values, &leaving)) return false;
@@ -422,7 +422,7 @@ typedef struct contents {
 } contents;
 
 /* Finds all in one scan: each scan of the ops of a long function is expensive. */
-static contents look_at(MlirBlock block) {
+static contents read_contents(MlirBlock block) {
     contents c = {0};
     TSR_FOR_EACH_OP(op, block) {
         c.closed = c.closed || tsr_sr_op_plain(op) == TSR_SR_RESILIENCE_REGION;
@@ -433,11 +433,11 @@ static contents look_at(MlirBlock block) {
 }
 
 static bool thread_func(MlirOperation func) {
-    contents c = look_at(tsr_op_body(func));
+    contents c = read_contents(tsr_op_body(func));
     if (c.closed) {
         if (c.waits) return true;
         if (!tsr_sr_inline_regions(func)) return false;
-        c = look_at(tsr_op_body(func));
+        c = read_contents(tsr_op_body(func));
     }
     threader t = {
         .func = func, .block = tsr_op_body(func), .context = mlirOperationGetContext(func)};

@@ -2,6 +2,7 @@
  *
  * The rules of the ops of ops.def.
  */
+#include "compiler/graph/effects/effects.h"
 #include "compiler/resilience/resilience.h"
 #include "compiler/shim/shim.h"
 #include "manifests/config.h"
@@ -86,6 +87,10 @@ static bool check_region(MlirOperation op) {
     static const char *const modes[] = {"replay", "restart", NULL};
     return check_choice(op, "mode", TSR_DIAG_SR_MODE, modes, "\"replay\" or \"restart\"") &&
            check_yield(op, 1);
+}
+
+static bool check_suspend(MlirOperation op) {
+    return tsr_effects_check(op, "effects", true) && check_yield(op, 0);
 }
 
 /* ---- tokens ---------------------------------------------------------------------------------- */
@@ -276,11 +281,11 @@ static bool check_mesh(MlirOperation op) {
 
 static bool check_shard(MlirOperation op) {
     static const char *const policies[] = {"zero1", "zero2", "zero3", NULL};
-    static const char *const places[] = {"host", "nvme", NULL};
-    const char *axis = NULL, *policy = NULL, *place = NULL;
+    static const char *const memories[] = {"host", "nvme", NULL};
+    const char *axis = NULL, *policy = NULL, *memory = NULL;
     if (!check_same_values(op) || !check_mesh(op) || !check_attr(op, "shard", "opt.shard", &axis) ||
         !check_attr(op, "partition", "opt.partition", &policy) ||
-        !check_attr(op, "offload", "opt.offload", &place))
+        !check_attr(op, "offload", "opt.offload", &memory))
         return false;
     if (policy && !is_one_of(policy, policies)) {
         tsr_diag_error(where(op), TSR_DIAG_SR_SHARD,
@@ -288,10 +293,10 @@ static bool check_shard(MlirOperation op) {
                        tsr_op_name(op), policy);
         return false;
     }
-    if (place && !is_one_of(place, places)) {
+    if (memory && !is_one_of(memory, memories)) {
         tsr_diag_error(where(op), TSR_DIAG_SR_SHARD,
                        "%s: offload is \"%s\", must be \"host\" or \"nvme\"", tsr_op_name(op),
-                       place);
+                       memory);
         return false;
     }
     return check_choice(op, "policy", TSR_DIAG_SR_SHARD, policies,
@@ -432,7 +437,7 @@ static bool check_squares(MlirOperation op) {
     return fits || fail_collective(op, "the result is not one sum of squares for each part");
 }
 
-/* ---- virtual ranks ------------------------------------------------------------------------- */
+/* ---- virtual ranks --------------------------------------------------------------------------- */
 
 static bool fail_vrank(MlirOperation op) {
     tsr_diag_error(where(op), TSR_DIAG_SR_COLLECTIVE,
@@ -484,15 +489,34 @@ static bool check_vrank_sum(MlirOperation op) {
     return fits || fail_vrank(op);
 }
 
-/* Checks that `part` is a vector with the number of elements of each part of the whole. */
+static bool check_vrank_all_to_all(MlirOperation op) {
+    tsr_type type;
+    bool fits = tsr_value_type(tsr_op_result(op, 0), &type) && tsr_type_is_static(&type) &&
+                type.shape.rank > 0 &&
+                mlirTypeEqual(mlirValueGetType(tsr_op_operand(op, 0)),
+                              mlirValueGetType(tsr_op_result(op, 0)));
+    return fits || fail_vrank(op);
+}
+
+/* True if the part is the whole with its first dim divided. */
+static bool divides_rows(const tsr_shape *all, const tsr_shape *one) {
+    bool fits = all->rank == one->rank && one->rank > 1 && one->dims[0] > 0 &&
+                all->dims[0] % one->dims[0] == 0;
+    for (uint32_t i = 1; fits && i < all->rank; i++) fits = all->dims[i] == one->dims[i];
+    return fits;
+}
+
+/* Checks that `part` is a vector with the number of elements of each part of the whole, or rows of
+ * the whole. */
 static bool check_parts(MlirOperation op, MlirValue whole, MlirValue part) {
     tsr_type all, one;
     uint64_t count = 0;
     bool fits = tsr_value_type(whole, &all) && tsr_value_type(part, &one) &&
                 tsr_type_is_static(&all) && tsr_type_is_static(&one) && all.dtype == one.dtype &&
-                one.shape.rank == 1 && tsr_shape_count(&all.shape, &count) &&
-                one.shape.dims[0] <= count && (one.shape.dims[0] > 0 || count == 0);
-    return fits || fail_vrank(op);
+                tsr_shape_count(&all.shape, &count);
+    bool line = fits && one.shape.rank == 1 && one.shape.dims[0] <= count &&
+                (one.shape.dims[0] > 0 || count == 0);
+    return line || (fits && divides_rows(&all.shape, &one.shape)) || fail_vrank(op);
 }
 
 static bool check_vrank_part(MlirOperation op) {
@@ -518,7 +542,7 @@ bool tsr_sr_policy_read(MlirOperation op, tsr_sr_policy *out_policy) {
     else if (strcmp(text, "full") == 0)
         *out_policy = TSR_SR_FULL;
     else if (strcmp(text, "none") == 0)
-        *out_policy = TSR_SR_KEEP;
+        *out_policy = TSR_SR_NONE;
     else
         return false;
     return true;

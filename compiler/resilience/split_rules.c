@@ -24,6 +24,17 @@ static void want_partial_whole(tsr_split *s) {
         if (s->operands[i] == PARTIAL) s->operands[i] = WHOLE;
 }
 
+/* The sums of products with tensors that stay are split along their rows, so that norms and other
+ * ops between the products work on rows (Korthikanti et al., "Reducing activation recomputation",
+ * 2022, section 4.2.2). */
+static void resolve_partial(tsr_split *s) {
+    for (size_t i = 0; i < s->operand_count; i++) {
+        const tsr_shape *shape = &s->operand_types[i].shape;
+        bool rows = s->scatters[i] && shape->rank > 1 && shape->dims[0] % s->parts == 0;
+        if (s->operands[i] == PARTIAL) s->operands[i] = rows ? 0 : WHOLE;
+    }
+}
+
 static void want_all_whole(tsr_split *s) {
     for (size_t i = 0; i < s->operand_count; i++) s->operands[i] = WHOLE;
 }
@@ -97,7 +108,7 @@ static bool split_repair(tsr_split *s) {
 }
 
 /* Ops along `axis`; `removes` it from the result. */
-static bool split_along(tsr_split *s, bool removes) {
+static bool split_axis_op(tsr_split *s, bool removes) {
     int64_t axis = 0;
     int dim = s->operands[0];
     if (!tsr_op_i64(s->op, "axis", &axis) || axis == dim) return false;
@@ -119,8 +130,19 @@ static product_dims dims_of(const tsr_split *s, size_t operand) {
     return (product_dims){rank, last ? rank - 1 : rank - 2, last ? rank - 2 : rank - 1};
 }
 
+/* If both operands are split differently, a split of matrices that are multiplied on their own
+ * leads: these are a layer's many matrices, such as those of experts, which stay where they are. */
+static size_t leading(const tsr_split *s) {
+    int a = s->operands[0], b = s->operands[1];
+    if (a < 0 || b < 0) return a < 0;
+    if (a >= dims_of(s, 0).rank - 2 && b < dims_of(s, 1).rank - 2) return 1;
+    if (!s->has_layouts) return 0;
+    if (s->stays[0] != s->stays[1]) return s->stays[1];
+    return a == dims_of(s, 0).inner && b == dims_of(s, 1).outer; /* no sum over virtual ranks */
+}
+
 static bool split_matmul(tsr_split *s) {
-    size_t leads = s->operands[0] >= 0 ? 0 : 1, other = 1 - leads;
+    size_t leads = leading(s), other = 1 - leads;
     int dim = s->operands[leads], rank = (int)s->result_types[0].shape.rank;
     product_dims d = dims_of(s, leads), o = dims_of(s, other);
     if (dim == d.inner) {
@@ -152,9 +174,22 @@ static bool split_filter_gradient(tsr_split *s) {
     return has_sums(s->result_types[0].dtype);
 }
 
+/* Heads are dim 1 of all operands before `mask`. */
+static bool split_heads(tsr_split *s, size_t mask) {
+    for (size_t i = 0; i < s->operand_count && i < mask; i++)
+        if (s->operand_types[i].shape.dims[1] % s->parts) return false;
+    for (size_t i = 0; i < s->operand_count && i < mask; i++) s->operands[i] = 1;
+    if (s->operand_count > mask) s->operands[mask] = stretched(s, mask, 4, 1);
+    for (size_t i = 0; i < s->result_count; i++) s->results[i] = 1;
+    return true;
+}
+
 /* All operands before `mask` have the batch as dim 0, and so have the numbers of first heads for
  * dropout, if present; the step and the seed are scalars. */
 static bool split_attention(tsr_split *s, size_t mask) {
+    if (s->has_layouts && !tsr_op_has(s->op, "dropout"))
+        for (size_t i = 0; i < s->operand_count && i < mask; i++)
+            if (s->operands[i] == 1) return split_heads(s, mask);
     size_t count = s->operand_count;
     if (tsr_op_has(s->op, "dropout")) {
         count -= 3;
@@ -239,7 +274,7 @@ static bool is_zero(MlirValue value) {
            splat == 0;
 }
 
-/* If rows of the updates may be scattered anywhere, the result is a virtual rank's summand.
+/* If rows of the updates may be added anywhere, the result is a virtual rank's summand.
  * Otherwise one of the dims other than the axis is split. */
 static bool split_scatter(tsr_split *s) {
     int64_t axis = 0;
@@ -252,12 +287,25 @@ static bool split_scatter(tsr_split *s) {
         s->operands[1] = dim - (int)axis;
         s->operands[2] = dim;
         s->results[0] = PARTIAL;
-        return is_zero(tsr_op_operand(s->op, 0)) && has_sums(s->result_types[0].dtype);
+        return tsr_op_is(s->op, TSR_GRAPH_SCATTER_ADD) && is_zero(tsr_op_operand(s->op, 0)) &&
+               has_sums(s->result_types[0].dtype);
     }
     s->results[0] = dim < axis ? dim : dim + 1 - indices;
     s->operands[0] = s->results[0];
     s->operands[1] = WHOLE;
     s->operands[2] = dim;
+    return true;
+}
+
+/* dispatch, combine, dot: the groups are split, dim 1 of contents of slots and dim 0 of the others.
+ * Slots whose experts are split are exchanged. */
+static bool split_groups(tsr_split *s) {
+    for (size_t i = 0; i < s->operand_count; i++) {
+        bool contents = s->operand_types[i].shape.rank == 4;
+        if (s->operand_types[i].shape.dims[contents] % s->parts) return false;
+        s->operands[i] = contents;
+    }
+    s->results[0] = s->result_types[0].shape.rank == 4;
     return true;
 }
 
@@ -280,11 +328,11 @@ static bool find(tsr_split *s, tsr_op id) {
     case TSR_GRAPH_REPAIR:
         return split_repair(s);
     case TSR_GRAPH_ARGMAX:
-        return split_along(s, true);
+        return split_axis_op(s, true);
     case TSR_GRAPH_CUMSUM:
     case TSR_GRAPH_SORT:
     case TSR_GRAPH_TOP_K:
-        return split_along(s, false);
+        return split_axis_op(s, false);
     case TSR_GRAPH_MATMUL:
         return split_matmul(s);
     case TSR_GRAPH_CONV2D:
@@ -315,7 +363,12 @@ static bool find(tsr_split *s, tsr_op id) {
     case TSR_GRAPH_GATHER:
         return split_gather(s);
     case TSR_GRAPH_SCATTER_ADD:
+    case TSR_GRAPH_SCATTER:
         return split_scatter(s);
+    case TSR_GRAPH_MOE_DISPATCH:
+    case TSR_GRAPH_MOE_COMBINE:
+    case TSR_GRAPH_MOE_DOT:
+        return split_groups(s);
     case TSR_GRAPH_CROSS_ENTROPY:
     case TSR_GRAPH_CROSS_ENTROPY_GRAD:
         return split_losses(s);
@@ -332,7 +385,7 @@ bool tsr_split_find(tsr_split *s) {
         s->results[0] = PARTIAL;
         return true;
     }
-    want_partial_whole(s);
+    resolve_partial(s);
     if (tsr_op_is(s->op, TSR_SR_BARRIER)) {
         for (size_t i = 0; i < s->result_count; i++) s->results[i] = s->operands[i];
         return true;

@@ -25,8 +25,13 @@ typedef struct tsr_split {
     size_t operand_count, result_count;
     tsr_type operand_types[TSR_RULE_OPERANDS_MAX],
         result_types[TSR_RULE_RESULTS_MAX]; /* types of the whole values */
-    int operands[TSR_RULE_OPERANDS_MAX];    /* in: their states; out: the required states */
-    int results[TSR_RULE_RESULTS_MAX];      /* out */
+    bool has_layouts;                       /* tensors of the program have declared layouts */
+    bool stays[TSR_RULE_OPERANDS_MAX];    /* the operand is a declared tensor, or computed from one
+                                             alone */
+    bool scatters[TSR_RULE_OPERANDS_MAX]; /* the operand is a summand of a product with such a
+                                             tensor; ranks sum their own rows of it */
+    int operands[TSR_RULE_OPERANDS_MAX];  /* in: their states; out: the required states */
+    int results[TSR_RULE_RESULTS_MAX];    /* out */
 } tsr_split;
 
 /* At least one operand is not whole. False: the op requires whole operands. */

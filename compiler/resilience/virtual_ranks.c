@@ -10,6 +10,10 @@
  *   tessera_sr.vrank         the virtual rank's number, the base of random numbers and indices
  *   tessera_sr.vrank_sum     the sum over virtual ranks, which replaces a sum over the batch
  *   tessera_sr.vrank_gather  all rows, for ops that need them; the first dim
+ *   tessera_sr.vrank_all_to_all  another dim becomes the one that is split
+ *
+ * A parameter with a declared layout, and its state, are split along dim 0: each virtual rank reads
+ * and writes its rows in place, and the values computed from them stay split.
  */
 #include "compiler/graph/emit.h"
 #include "compiler/ir/op_rows.h"
@@ -18,52 +22,36 @@
 #include "compiler/resilience/passes.h"
 #include "compiler/resilience/resilience.h"
 #include "compiler/resilience/split_rules.h"
+#include "compiler/resilience/splitter.h"
 #include "manifests/config.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-enum { SLICE_DEPTH_MAX = 64 };
-
-/* A value of the program as virtual ranks see it: whole, or sharded among them. */
-typedef struct sharded_view {
-    int state;                     /* state of `local`; see split_rules.h */
-    MlirValue local, whole;        /* null: not created yet */
-    MlirValue parts[TSR_RANK_MAX]; /* parts of a whole value, for one virtual rank, by dim */
-} sharded_view;
-
-typedef struct splitter {
-    MlirModule module;
-    MlirOperation func;
-    MlirContext context;
-    uint64_t parts;
-    tsr_arena arena;
-    tsr_value_map numbers;
-    sharded_view *views;
-    uint32_t count, capacity;
-    MlirValue vrank; /* null: not created yet */
-    MlirOperation *replaced;
-    size_t replaced_count;
-} splitter;
+enum {
+    SLICE_DEPTH_MAX = 64,
+    EXCHANGE_MAX = 256 /* TSR_PROGRAM_ALL_TO_ALL_MAX */,
+    EXPANDED_MAX = 64
+};
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-static uint32_t view_add(splitter *s, MlirValue value, int state, MlirValue local) {
+uint32_t tsr_splitter_add(tsr_splitter *s, MlirValue value, int state, MlirValue local) {
     TSR_ASSERT(s->count < s->capacity);
-    s->views[s->count] = (sharded_view){.state = state, .local = local};
+    s->views[s->count] = (tsr_sharded_value){.state = state, .local = local};
     if (state == TSR_SPLIT_WHOLE) s->views[s->count].whole = local;
     bool set = tsr_value_map_set(&s->numbers, &s->arena, value, s->count);
     TSR_NEED(set);
     return s->count++;
 }
 
-static sharded_view *view_of(splitter *s, MlirValue value) {
+tsr_sharded_value *tsr_splitter_view(tsr_splitter *s, MlirValue value) {
     uint32_t number = tsr_value_map_get(&s->numbers, value);
     TSR_ASSERT(number != UINT32_MAX);
     return &s->views[number];
 }
 
-static tsr_builder builder_behind(splitter *s, MlirValue value) {
+static tsr_builder builder_behind(tsr_splitter *s, MlirValue value) {
     MlirOperation owner = tsr_value_owner(value);
     if (mlirOperationIsNull(owner))
         return tsr_builder_before(mlirBlockGetFirstOperation(tsr_op_body(s->func)));
@@ -72,20 +60,20 @@ static tsr_builder builder_behind(splitter *s, MlirValue value) {
     return b;
 }
 
-static tsr_type divided(tsr_type type, int dim, uint64_t parts) {
+tsr_type tsr_splitter_divided(tsr_type type, int dim, uint64_t parts) {
     if (dim < 0) return type;
     TSR_ASSERT(type.shape.dims[dim] % parts == 0);
     type.shape.dims[dim] /= parts;
     return type;
 }
 
-static MlirValue sum_vranks(splitter *s, tsr_builder *b, MlirValue local) {
+static MlirValue sum_vranks(tsr_splitter *s, tsr_builder *b, MlirValue local) {
     (void)s;
     return tsr_build_value(b, "tessera_sr.vrank_sum", &local, 1, mlirValueGetType(local), NULL);
 }
 
 /* Gathers all parts along `dim`, which is the first dim during the gather. */
-static MlirValue gather_vranks(splitter *s, tsr_builder *b, MlirValue local, int dim) {
+static MlirValue gather_vranks(tsr_splitter *s, tsr_builder *b, MlirValue local, int dim) {
     int64_t there[TSR_RANK_MAX], back[TSR_RANK_MAX];
     tsr_type type = tsr_type_of(local);
     for (uint32_t i = 0; i < type.shape.rank; i++)
@@ -99,8 +87,8 @@ static MlirValue gather_vranks(splitter *s, tsr_builder *b, MlirValue local, int
     return dim > 0 ? tsr_emit_transpose(b, all, back) : all;
 }
 
-static MlirValue whole_of(splitter *s, MlirValue value) {
-    sharded_view *of = view_of(s, value);
+MlirValue tsr_splitter_whole(tsr_splitter *s, MlirValue value) {
+    tsr_sharded_value *of = tsr_splitter_view(s, value);
     if (!mlirValueIsNull(of->whole)) return of->whole;
     tsr_builder b = builder_behind(s, of->local);
     of->whole = of->state == TSR_SPLIT_PARTIAL ? sum_vranks(s, &b, of->local)
@@ -108,7 +96,7 @@ static MlirValue whole_of(splitter *s, MlirValue value) {
     return of->whole;
 }
 
-static MlirValue vrank_number(splitter *s) {
+static MlirValue vrank_number(tsr_splitter *s) {
     if (!mlirValueIsNull(s->vrank)) return s->vrank;
     tsr_builder b = tsr_builder_before(mlirBlockGetFirstOperation(tsr_op_body(s->func)));
     tsr_type type = tsr_type_scalar(TSR_DTYPE_I64);
@@ -119,7 +107,7 @@ static MlirValue vrank_number(splitter *s) {
 }
 
 /* The offset of a virtual rank's part of `size`, as a scalar of this type. */
-static MlirValue vrank_begin(splitter *s, tsr_builder *b, uint64_t size, tsr_dtype dtype) {
+MlirValue tsr_splitter_begin(tsr_splitter *s, tsr_builder *b, uint64_t size, tsr_dtype dtype) {
     MlirValue first =
         tsr_emit_mul(b, vrank_number(s), tsr_emit_constant(b, TSR_DTYPE_I64, (double)size));
     return tsr_emit_cast(b, first, dtype);
@@ -137,18 +125,16 @@ static MlirOperation clone_with(tsr_builder *b, MlirOperation op, const MlirValu
     return copy;
 }
 
-static MlirValue part_of(splitter *s, tsr_builder *b, MlirValue value, int dim, int depth);
-
 /* Elementwise ops are run on the virtual rank's part instead. */
-static MlirValue part_of_map(splitter *s, tsr_builder *b, MlirOperation op, const tsr_type *part,
-                             int dim, int depth) {
+static MlirValue part_of_map(tsr_splitter *s, tsr_builder *b, MlirOperation op,
+                             const tsr_type *part, int dim, int depth) {
     MlirValue operands[TSR_RULE_OPERANDS_MAX];
     for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
         MlirValue operand = tsr_op_operand(op, i);
         tsr_type type = tsr_type_of(operand);
         int at = dim - (int)(part->shape.rank - type.shape.rank);
         bool stretches = at < 0 || type.shape.dims[at] == 1;
-        operands[i] = stretches ? operand : part_of(s, b, operand, at, depth + 1);
+        operands[i] = stretches ? operand : tsr_splitter_part(s, b, operand, at, depth + 1);
     }
     return tsr_op_result(clone_with(b, op, operands, part), 0);
 }
@@ -160,8 +146,8 @@ static MlirValue fill(tsr_builder *b, const tsr_type *type, MlirAttribute elemen
 }
 
 /* Creates the part of a whole value. */
-static MlirValue make_part(splitter *s, tsr_builder *b, MlirValue value, int dim, int depth) {
-    tsr_type type = tsr_type_of(value), part = divided(type, dim, s->parts);
+static MlirValue make_part(tsr_splitter *s, tsr_builder *b, MlirValue value, int dim, int depth) {
+    tsr_type type = tsr_type_of(value), part = tsr_splitter_divided(type, dim, s->parts);
     MlirOperation op = tsr_value_owner(value);
     const tsr_op_row *row = tsr_op_row_find(op);
     uint64_t size = part.shape.dims[dim];
@@ -171,26 +157,32 @@ static MlirValue make_part(splitter *s, tsr_builder *b, MlirValue value, int dim
         if (!mlirAttributeIsNull(element)) return fill(b, &part, element);
     }
     if (tsr_op_is(op, TSR_GRAPH_IOTA) && tsr_op_i64(op, "axis", &axis)) {
-        MlirValue places = tsr_op_result(clone_with(b, op, NULL, &part), 0);
-        return axis == dim ? tsr_emit_add(b, places, vrank_begin(s, b, size, type.dtype)) : places;
+        MlirValue positions = tsr_op_result(clone_with(b, op, NULL, &part), 0);
+        return axis == dim ? tsr_emit_add(b, positions, tsr_splitter_begin(s, b, size, type.dtype))
+                           : positions;
     }
     if (row && row->op_class == TSR_CLASS_MAP && depth < SLICE_DEPTH_MAX &&
         tsr_op_result_count(op) == 1)
         return part_of_map(s, b, op, &part, dim, depth);
     tsr_shape line = {.rank = 1, .dims = {size}};
-    MlirValue places = tsr_emit_add(b, tsr_emit_places(b, &line, 0, TSR_DTYPE_I64),
-                                    vrank_begin(s, b, size, TSR_DTYPE_I64));
+    MlirValue positions = tsr_emit_add(b, tsr_emit_iota(b, &line, 0, TSR_DTYPE_I64),
+                                       tsr_splitter_begin(s, b, size, TSR_DTYPE_I64));
     const tsr_attr attrs[] = {{"axis", tsr_attr_make_i64(s->context, dim)}, {0}};
-    return tsr_build_value(b, TSR_GRAPH_NAME("gather"), (MlirValue[]){value, places}, 2,
+    return tsr_build_value(b, TSR_GRAPH_NAME("gather"), (MlirValue[]){value, positions}, 2,
                            tsr_type_make(s->context, &part), attrs);
 }
 
-static MlirValue part_of(splitter *s, tsr_builder *b, MlirValue value, int dim, int depth) {
+MlirValue tsr_splitter_part(tsr_splitter *s, tsr_builder *b, MlirValue value, int dim, int depth) {
     uint32_t number = tsr_value_map_get(&s->numbers, value);
     if (number == UINT32_MAX) return make_part(s, b, value, dim, depth); /* created by this pass */
     if (s->views[number].state == dim) return s->views[number].local;
     if (mlirValueIsNull(s->views[number].parts[dim])) {
-        MlirValue made = make_part(s, b, whole_of(s, value), dim, depth);
+        const tsr_sharded_value *of = &s->views[number];
+        MlirValue made = tsr_splitter_can_exchange(s, of, dim)
+                             ? tsr_splitter_exchange(s, b, of, dim)
+                         : tsr_splitter_can_scatter(s, of, dim)
+                             ? tsr_splitter_scatter(s, b, of, dim)
+                             : make_part(s, b, tsr_splitter_whole(s, value), dim, depth);
         s->views[number].parts[dim] = made;
     }
     return s->views[number].parts[dim];
@@ -198,15 +190,18 @@ static MlirValue part_of(splitter *s, tsr_builder *b, MlirValue value, int dim, 
 
 /* ---- ops ------------------------------------------------------------------------------------- */
 
-static tsr_split read_op(splitter *s, MlirOperation op) {
+static tsr_split read_op(tsr_splitter *s, MlirOperation op) {
     tsr_split split = {.op = op,
                        .parts = s->parts,
+                       .has_layouts = s->stays,
                        .operand_count = tsr_op_operand_count(op),
                        .result_count = tsr_op_result_count(op)};
     TSR_ASSERT(split.operand_count <= TSR_RULE_OPERANDS_MAX &&
                split.result_count <= TSR_RULE_RESULTS_MAX);
     for (size_t i = 0; i < split.operand_count; i++) {
-        split.operands[i] = view_of(s, tsr_op_operand(op, i))->state;
+        split.operands[i] = tsr_splitter_view(s, tsr_op_operand(op, i))->state;
+        split.stays[i] = tsr_splitter_view(s, tsr_op_operand(op, i))->stays;
+        split.scatters[i] = tsr_splitter_view(s, tsr_op_operand(op, i))->scatters;
         split.operand_types[i] = tsr_type_of(tsr_op_operand(op, i));
     }
     for (size_t i = 0; i < split.result_count; i++)
@@ -223,20 +218,20 @@ static void set_size(MlirOperation op, int dim, uint64_t size) {
     tsr_op_set(op, "size", tsr_attr_make_i64s(mlirOperationGetContext(op), count, sizes));
 }
 
-static void keep_op(splitter *s, MlirOperation op) {
+static void use_whole_operands(tsr_splitter *s, MlirOperation op) {
     for (size_t i = 0; i < tsr_op_operand_count(op); i++)
-        mlirOperationSetOperand(op, (intptr_t)i, whole_of(s, tsr_op_operand(op, i)));
+        mlirOperationSetOperand(op, (intptr_t)i, tsr_splitter_whole(s, tsr_op_operand(op, i)));
     for (size_t i = 0; i < tsr_op_result_count(op); i++)
-        view_add(s, tsr_op_result(op, i), TSR_SPLIT_WHOLE, tsr_op_result(op, i));
+        tsr_splitter_add(s, tsr_op_result(op, i), TSR_SPLIT_WHOLE, tsr_op_result(op, i));
 }
 
 /* A reduction over virtual ranks that is not a sum the tree supports: the results of all virtual
  * ranks are gathered and reduced again. */
-static bool reduce_in_two(splitter *s, MlirOperation op) {
+static bool reduce_in_two(tsr_splitter *s, MlirOperation op) {
     int64_t axes[TSR_RANK_MAX], first = 0;
     size_t count = 0;
     MlirValue from = tsr_op_operand(op, 0);
-    sharded_view *of = view_of(s, from);
+    tsr_sharded_value *of = tsr_splitter_view(s, from);
     tsr_op id = tsr_op_of(op);
     bool reduces = id == TSR_GRAPH_SUM || id == TSR_GRAPH_REDUCE_MAX ||
                    id == TSR_GRAPH_REDUCE_MIN || id == TSR_GRAPH_REDUCE_PROD;
@@ -254,14 +249,14 @@ static bool reduce_in_two(splitter *s, MlirOperation op) {
     row.rank++;
     MlirValue all = gather_vranks(s, &b, tsr_emit_reshape(&b, part, &row), 0);
     MlirValue whole = tsr_emit_reduce(&b, tsr_op_name(op), all, 1, &first);
-    view_add(s, tsr_op_result(op, 0), TSR_SPLIT_WHOLE, whole);
+    tsr_splitter_add(s, tsr_op_result(op, 0), TSR_SPLIT_WHOLE, whole);
     s->replaced[s->replaced_count++] = op;
     return true;
 }
 
 /* A repair of rows that are split among virtual ranks: no virtual rank has a whole row, and
  * gathering rows would take longer than all other work. The rows keep their plain numbers. */
-static bool leave_plain(splitter *s, MlirOperation op) {
+static bool leave_plain(tsr_splitter *s, MlirOperation op) {
     int64_t axes[TSR_RANK_MAX];
     size_t count = 0;
     bool over = false;
@@ -270,7 +265,7 @@ static bool leave_plain(splitter *s, MlirOperation op) {
     tsr_shape row = tsr_type_of(tsr_op_operand(op, 0)).shape;
     for (size_t k = 0; k < tsr_op_operand_count(op); k++) {
         tsr_shape shape = tsr_type_of(tsr_op_operand(op, k)).shape;
-        int state = view_of(s, tsr_op_operand(op, k))->state;
+        int state = tsr_splitter_view(s, tsr_op_operand(op, k))->state;
         for (size_t i = 0; i < count && tsr_shape_equal(&shape, &row); i++)
             over = over || axes[i] == state;
     }
@@ -279,27 +274,27 @@ static bool leave_plain(splitter *s, MlirOperation op) {
     size_t operand = tsr_repair_plain(op, &number);
     MlirValue plain;
     if (operand) {
-        plain = whole_of(s, tsr_op_operand(op, operand));
+        plain = tsr_splitter_whole(s, tsr_op_operand(op, operand));
     } else {
         tsr_builder b = tsr_builder_before(op);
         tsr_type type = tsr_type_of(tsr_op_result(op, 0));
         plain = tsr_emit_filled(&b, &type, number);
     }
-    view_add(s, tsr_op_result(op, 0), TSR_SPLIT_WHOLE, plain);
+    tsr_splitter_add(s, tsr_op_result(op, 0), TSR_SPLIT_WHOLE, plain);
     s->replaced[s->replaced_count++] = op;
     return true;
 }
 
 /* True if it works on a virtual rank's parts of tensors (vrank_shards.c). */
-static bool is_of_parts(splitter *s, MlirOperation op) {
+static bool is_of_parts(tsr_splitter *s, MlirOperation op) {
     bool is = tsr_sr_is_vrank_part(op);
     for (size_t i = 0; i < tsr_op_operand_count(op); i++)
-        is = is || view_of(s, tsr_op_operand(op, i))->state == TSR_SPLIT_OWN;
+        is = is || tsr_splitter_view(s, tsr_op_operand(op, i))->state == TSR_SPLIT_OWN;
     return is;
 }
 
 /* The types already are the types of parts; the whole operands next to them are scalars. */
-static bool keep_parts(splitter *s, MlirOperation op) {
+static bool use_parts(tsr_splitter *s, MlirOperation op) {
     const tsr_op_row *row = tsr_op_row_find(op);
     bool joins = tsr_sr_is_vrank_part(op) && !tsr_op_is(op, TSR_SR_VRANK_PART);
     if (!tsr_sr_is_vrank_part(op) && (!row || row->op_class != TSR_CLASS_MAP)) {
@@ -309,18 +304,18 @@ static bool keep_parts(splitter *s, MlirOperation op) {
     }
     for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
         MlirValue operand = tsr_op_operand(op, i);
-        if (view_of(s, operand)->state != TSR_SPLIT_OWN)
-            mlirOperationSetOperand(op, (intptr_t)i, whole_of(s, operand));
+        if (tsr_splitter_view(s, operand)->state != TSR_SPLIT_OWN)
+            mlirOperationSetOperand(op, (intptr_t)i, tsr_splitter_whole(s, operand));
     }
     for (size_t i = 0; i < tsr_op_result_count(op); i++)
-        view_add(s, tsr_op_result(op, i), joins ? TSR_SPLIT_WHOLE : TSR_SPLIT_OWN,
-                 tsr_op_result(op, i));
+        tsr_splitter_add(s, tsr_op_result(op, i), joins ? TSR_SPLIT_WHOLE : TSR_SPLIT_OWN,
+                         tsr_op_result(op, i));
     return true;
 }
 
 /* Squares of a virtual rank's part of a gradient, whose last elements may be padding: the result
  * has one element for each virtual rank. */
-static bool split_squares(splitter *s, MlirOperation op) {
+static bool split_squares(tsr_splitter *s, MlirOperation op) {
     tsr_builder b = tsr_builder_before(op);
     MlirValue part = tsr_op_operand(op, 0), whole = tsr_op_operand(tsr_value_owner(part), 0);
     tsr_shape shape = tsr_type_of(whole).shape, line = tsr_type_of(part).shape;
@@ -334,16 +329,16 @@ static bool split_squares(splitter *s, MlirOperation op) {
         return false;
     }
     if (line.dims[0] * s->parts != count) {
-        MlirValue places = tsr_emit_add(&b, tsr_emit_places(&b, &line, 0, TSR_DTYPE_I64),
-                                        vrank_begin(s, &b, line.dims[0], TSR_DTYPE_I64));
+        MlirValue positions = tsr_emit_add(&b, tsr_emit_iota(&b, &line, 0, TSR_DTYPE_I64),
+                                           tsr_splitter_begin(s, &b, line.dims[0], TSR_DTYPE_I64));
         MlirValue end = tsr_emit_constant(&b, TSR_DTYPE_I64, (double)count);
-        part = tsr_emit_where(&b, tsr_emit_compare(&b, TSR_PREDICATE_LT, places, end), part,
+        part = tsr_emit_where(&b, tsr_emit_compare(&b, TSR_PREDICATE_LT, positions, end), part,
                               tsr_emit_number(&b, part, 0.0));
     }
     MlirValue sum =
         tsr_emit_reduce(&b, TSR_GRAPH_NAME("sum"), tsr_sr_square(&b, op, part), 1, &(int64_t){0});
     sum = tsr_emit_broadcast(&b, sum, &(tsr_shape){.rank = 1, .dims = {1}});
-    view_add(s, tsr_op_result(op, 0), 0, sum);
+    tsr_splitter_add(s, tsr_op_result(op, 0), 0, sum);
     s->replaced[s->replaced_count++] = op;
     return true;
 }
@@ -357,7 +352,7 @@ static bool is_token(MlirValue value) { return tsr_sr_is_token(mlirValueGetType(
 
 /* Passes either the values of each virtual rank or the values common to all through a barrier,
  * with its tokens. */
-static void build_barrier(splitter *s, tsr_builder *b, MlirOperation op, bool vranks,
+static void build_barrier(tsr_splitter *s, tsr_builder *b, MlirOperation op, bool vranks,
                           MlirValue *token) {
     MlirValue operands[TSR_RULE_OPERANDS_MAX];
     MlirType types[TSR_RULE_OPERANDS_MAX];
@@ -365,17 +360,19 @@ static void build_barrier(splitter *s, tsr_builder *b, MlirOperation op, bool vr
     bool closes = tsr_op_result_count(op) == 1 && is_token(tsr_op_result(op, 0));
     for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
         MlirValue operand = tsr_op_operand(op, i);
-        int state = view_of(s, operand)->state;
+        int state = tsr_splitter_view(s, operand)->state;
         bool of_vrank = state != TSR_SPLIT_WHOLE && state != TSR_SPLIT_PARTIAL;
         if (is_token(operand) || of_vrank != vranks) continue;
-        operands[values] = of_vrank ? view_of(s, operand)->local : whole_of(s, operand);
+        operands[values] =
+            of_vrank ? tsr_splitter_view(s, operand)->local : tsr_splitter_whole(s, operand);
         types[values] = mlirValueGetType(operands[values]);
         from[values++] = i;
     }
     if (values == 0 && !(closes && !vranks)) return;
     count = values;
     for (size_t i = 0; i < tsr_op_operand_count(op); i++)
-        if (is_token(tsr_op_operand(op, i))) operands[count++] = whole_of(s, tsr_op_operand(op, i));
+        if (is_token(tsr_op_operand(op, i)))
+            operands[count++] = tsr_splitter_whole(s, tsr_op_operand(op, i));
     if (!mlirValueIsNull(*token)) operands[count++] = *token;
     if (closes) types[0] = mlirValueGetType(tsr_op_result(op, 0));
     MlirOperation made = tsr_build(b, &(tsr_op_desc){.name = "tessera_sr.barrier",
@@ -385,26 +382,71 @@ static void build_barrier(splitter *s, tsr_builder *b, MlirOperation op, bool vr
                                                      .results = types});
     if (closes) *token = tsr_op_result(made, 0);
     for (size_t i = 0; i < values && !closes; i++)
-        view_add(s, tsr_op_result(op, from[i]),
-                 vranks ? view_of(s, tsr_op_operand(op, from[i]))->state : TSR_SPLIT_WHOLE,
-                 tsr_op_result(made, i));
+        tsr_splitter_add(s, tsr_op_result(op, from[i]),
+                         vranks ? tsr_splitter_view(s, tsr_op_operand(op, from[i]))->state
+                                : TSR_SPLIT_WHOLE,
+                         tsr_op_result(made, i));
 }
 
 /* The values of each virtual rank and the values common to all get a barrier each. */
-static void split_barrier(splitter *s, MlirOperation op) {
+static void split_barrier(tsr_splitter *s, MlirOperation op) {
     tsr_builder b = tsr_builder_before(op);
     MlirValue token = {NULL};
     if (!tsr_op_is(op, TSR_SR_BARRIER)) {
-        keep_op(s, op);
+        use_whole_operands(s, op);
         return;
     }
     build_barrier(s, &b, op, true, &token);
     build_barrier(s, &b, op, false, &token);
-    if (!mlirValueIsNull(token)) view_add(s, tsr_op_result(op, 0), TSR_SPLIT_WHOLE, token);
+    if (!mlirValueIsNull(token)) tsr_splitter_add(s, tsr_op_result(op, 0), TSR_SPLIT_WHOLE, token);
     s->replaced[s->replaced_count++] = op;
 }
 
-static void split_op(splitter *s, MlirOperation op) {
+static void take_operands(tsr_splitter *s, tsr_builder *b, const tsr_split *split,
+                          MlirValue *out_operands) {
+    for (size_t i = 0; i < split->operand_count; i++) {
+        MlirValue operand = tsr_op_operand(split->op, i);
+        int state = split->operands[i];
+        out_operands[i] = state == TSR_SPLIT_WHOLE     ? tsr_splitter_whole(s, operand)
+                          : state == TSR_SPLIT_PARTIAL ? tsr_splitter_view(s, operand)->local
+                                                       : tsr_splitter_part(s, b, operand, state, 0);
+    }
+}
+
+/* A product of 16-bit floats that sums over the rows: the tree adds the products of the virtual
+ * ranks in f32, and the sum is rounded, as the product of all rows would be. Gathering the rows
+ * would take longer, and every rank would compute the product of all of them. */
+static bool sum_before_rounding(tsr_splitter *s, const tsr_split *of) {
+    tsr_split split = *of;
+    MlirValue operands[TSR_RULE_OPERANDS_MAX];
+    tsr_dtype narrow = of->result_types[0].dtype;
+    if (!tsr_op_is(of->op, TSR_GRAPH_MATMUL) || !tsr_dtype_is_float(narrow) ||
+        tsr_dtype_size(narrow) != 2)
+        return false;
+    split.result_types[0].dtype = TSR_DTYPE_F32;
+    if (!tsr_split_find(&split) || split.results[0] != TSR_SPLIT_PARTIAL) return false;
+    tsr_builder b = tsr_builder_before(of->op);
+    take_operands(s, &b, &split, operands);
+    MlirValue part = tsr_op_result(clone_with(&b, of->op, operands, of->result_types), 0);
+    MlirValue sum = sum_vranks(s, &b, tsr_emit_cast(&b, part, TSR_DTYPE_F32));
+    tsr_splitter_add(s, tsr_op_result(of->op, 0), TSR_SPLIT_WHOLE, tsr_emit_cast(&b, sum, narrow));
+    s->replaced[s->replaced_count++] = of->op;
+    return true;
+}
+
+/* Whether a result is made of tensors that stay alone, or is a summand of a product with one. */
+static void note_origin(const tsr_split *split, tsr_sharded_value *result) {
+    bool all_stay = true, any_stays = false, all_scatter = true;
+    for (size_t i = 0; i < split->operand_count; i++) {
+        any_stays = any_stays || split->stays[i];
+        all_stay = all_stay && (split->stays[i] || split->operands[i] == TSR_SPLIT_WHOLE);
+        all_scatter = all_scatter && split->scatters[i];
+    }
+    result->stays = all_stay && any_stays;
+    result->scatters = result->state == TSR_SPLIT_PARTIAL && (any_stays || all_scatter);
+}
+
+static void split_op(tsr_splitter *s, MlirOperation op) {
     tsr_split split = read_op(s, op);
     MlirValue operands[TSR_RULE_OPERANDS_MAX];
     tsr_type results[TSR_RULE_RESULTS_MAX];
@@ -412,43 +454,40 @@ static void split_op(splitter *s, MlirOperation op) {
     for (size_t i = 0; i < split.operand_count; i++)
         all_whole = all_whole && split.operands[i] == TSR_SPLIT_WHOLE;
     if (all_whole || split.result_count == 0) {
-        keep_op(s, op);
+        use_whole_operands(s, op);
         return;
     }
-    if (leave_plain(s, op)) return;
+    if (leave_plain(s, op) || sum_before_rounding(s, &split)) return;
     if (!tsr_split_find(&split) && reduce_in_two(s, op)) return;
     for (size_t i = 0; i < split.operand_count; i++)
         local = local || split.operands[i] != TSR_SPLIT_WHOLE;
     if (!local) {
-        keep_op(s, op);
+        use_whole_operands(s, op);
         return;
     }
     tsr_builder b = tsr_builder_before(op);
-    for (size_t i = 0; i < split.operand_count; i++) {
-        MlirValue operand = tsr_op_operand(op, i);
-        operands[i] = split.operands[i] == TSR_SPLIT_WHOLE ? whole_of(s, operand)
-                      : split.operands[i] == TSR_SPLIT_PARTIAL
-                          ? view_of(s, operand)->local
-                          : part_of(s, &b, operand, split.operands[i], 0);
-    }
+    take_operands(s, &b, &split, operands);
     for (size_t i = 0; i < split.result_count; i++)
-        results[i] = divided(split.result_types[i], split.results[i], s->parts);
+        results[i] = tsr_splitter_divided(split.result_types[i], split.results[i], s->parts);
     MlirOperation copy = clone_with(&b, op, operands, results);
     if (split.results[0] >= 0)
         set_size(copy, split.results[0], results[0].shape.dims[split.results[0]]);
-    for (size_t i = 0; i < split.result_count; i++)
-        view_add(s, tsr_op_result(op, i), split.results[i], tsr_op_result(copy, i));
+    for (size_t i = 0; i < split.result_count; i++) {
+        uint32_t number =
+            tsr_splitter_add(s, tsr_op_result(op, i), split.results[i], tsr_op_result(copy, i));
+        if (s->stays) note_origin(&split, &s->views[number]);
+    }
     s->replaced[s->replaced_count++] = op;
 }
 
 /* ---- entries --------------------------------------------------------------------------------- */
 
 /* Arguments that are bound to data sets are split, others whole. */
-static bool split_argument(splitter *s, size_t index) {
+static bool split_argument(tsr_splitter *s, size_t index) {
     MlirValue argument = mlirBlockGetArgument(tsr_op_body(s->func), (intptr_t)index);
     tsr_graph_port port;
     if (!tsr_graph_input_read(s->func, index, &port) || port.source != TSR_PORT_DATA) {
-        view_add(s, argument, TSR_SPLIT_WHOLE, argument);
+        tsr_splitter_add(s, argument, TSR_SPLIT_WHOLE, argument);
         return true;
     }
     tsr_type type = tsr_type_of(argument);
@@ -460,28 +499,45 @@ static bool split_argument(splitter *s, size_t index) {
         return false;
     }
     tsr_builder b = tsr_builder_before(mlirBlockGetFirstOperation(tsr_op_body(s->func)));
-    tsr_type part = divided(type, 0, s->parts);
+    tsr_type part = tsr_splitter_divided(type, 0, s->parts);
     b.location = mlirOperationGetLocation(s->func);
     MlirValue rows = tsr_build_value(&b, "tessera_sr.vrank_rows", &argument, 1,
                                      tsr_type_make(s->context, &part), NULL);
-    view_add(s, argument, 0, rows);
+    tsr_splitter_add(s, argument, 0, rows);
     return true;
 }
 
-static bool splitter_init(splitter *s) {
+static bool splitter_init(tsr_splitter *s) {
     MlirBlock block = tsr_op_body(s->func);
     size_t values = (size_t)mlirBlockGetNumArguments(block), ops = 0;
     TSR_FOR_EACH_OP(op, block) {
-        values += tsr_op_result_count(op);
-        ops++;
+        bool grows =
+            tsr_op_is(op, TSR_GRAPH_CROSS_ENTROPY) || tsr_op_is(op, TSR_GRAPH_CROSS_ENTROPY_GRAD);
+        values += tsr_op_result_count(op) + (grows ? EXPANDED_MAX : 0);
+        ops += grows ? EXPANDED_MAX : 1;
+        s->stays = s->stays || tsr_op_has(op, TSR_LAYOUT_AXIS);
     }
     s->capacity = (uint32_t)values;
-    s->views = TSR_NEW(&s->arena, sharded_view, values + 1);
+    s->views = TSR_NEW(&s->arena, tsr_sharded_value, values + 1);
     s->replaced = TSR_NEW(&s->arena, MlirOperation, ops + 1);
     return s->views && s->replaced;
 }
 
-static bool split_entry(splitter *s) {
+static bool split(tsr_splitter *s, MlirOperation op) {
+    bool good = true;
+    if (tsr_layout_read(s, op, &good)) return good;
+    if (tsr_op_is(op, TSR_GRAPH_ASSIGN) && tsr_layout_assign(s, op)) return true;
+    if (tsr_layout_gather(s, op) || tsr_layout_scatter(s, op)) return true;
+    if (is_squares_of_part(op)) return split_squares(s, op);
+    if (!tsr_sr_has_token(op) && is_of_parts(s, op)) return use_parts(s, op);
+    if (tsr_sr_has_token(op))
+        split_barrier(s, op);
+    else
+        split_op(s, op);
+    return true;
+}
+
+static bool split_entry(tsr_splitter *s) {
     MlirBlock block = tsr_op_body(s->func);
     MlirOperation first = mlirBlockGetFirstOperation(block);
     bool ready = splitter_init(s);
@@ -489,17 +545,10 @@ static bool split_entry(splitter *s) {
     for (intptr_t i = 0; i < mlirBlockGetNumArguments(block); i++)
         if (!split_argument(s, (size_t)i)) return false;
     for (MlirOperation op = first, next; !mlirOperationIsNull(op); op = next) {
+        MlirOperation expanded = tsr_layout_expand(s, op);
+        if (!mlirOperationIsNull(expanded)) op = expanded;
         next = mlirOperationGetNextInBlock(op);
-        bool done = true;
-        if (tsr_sr_has_token(op))
-            split_barrier(s, op);
-        else if (is_squares_of_part(op))
-            done = split_squares(s, op);
-        else if (is_of_parts(s, op))
-            done = keep_parts(s, op);
-        else
-            split_op(s, op);
-        if (!done) return false;
+        if (!split(s, op)) return false;
     }
     while (s->replaced_count > 0) mlirOperationDestroy(s->replaced[--s->replaced_count]);
     return true;
@@ -553,11 +602,12 @@ bool tsr_pass_virtual_ranks(MlirModule module) {
         trains = true;
         if (is_split(func)) continue;
         if (!check_tensors(func)) return false;
-        splitter s = {.module = module,
-                      .func = func,
-                      .context = mlirOperationGetContext(func),
-                      .parts = parts};
+        tsr_splitter s = {.module = module,
+                          .func = func,
+                          .context = mlirOperationGetContext(func),
+                          .parts = parts};
         done = split_entry(&s) && done;
+        if (s.stays && done) tsr_sr_gather_elsewhere(module, func);
         tsr_arena_finish(&s.arena);
     }
     if (trains)

@@ -12,7 +12,7 @@
  *   all_gather of the steps' results     vrank_all_gather
  *   assemble                             vrank_assemble
  *   all_gather of slices (zero3)         vrank_all_gather (vrank_part %t)
- *   squares %g of such a gradient        squares (vrank_part %g)
+ *   squares %g of the gradient           squares (vrank_part %g)
  *
  * Entries that do not train also gather such a parameter, so that no rank stores it whole.
  */
@@ -199,7 +199,7 @@ static void fold_squares(MlirOperation squares) {
 /* ---- other entries ---- */
 
 /* True if the tensor's next value is made of parts in the training entry. */
-static bool lies_in_parts(MlirOperation func, const char *name) {
+static bool is_sharded(MlirOperation func, const char *name) {
     TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
         const char *target = tsr_op_is(op, TSR_GRAPH_ASSIGN) ? tsr_op_string(op, "target") : NULL;
         if (target && strcmp(target, name) == 0)
@@ -218,13 +218,18 @@ static MlirValue find_part(MlirOperation func, const char *name) {
     return (MlirValue){NULL};
 }
 
+static bool is_read_in_parts(MlirValue whole) {
+    MlirOpOperand use = mlirValueGetFirstUse(whole);
+    return !mlirOpOperandIsNull(use) && tsr_op_is(mlirOpOperandGetOwner(use), TSR_SR_VRANK_PART);
+}
+
 /* Redirects reads of the tensor in `func` to the gathered value. */
 static void gather_in(MlirOperation func, const char *name, MlirType part) {
     TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
         const char *of = tsr_op_is(op, TSR_GRAPH_PARAM) ? tsr_op_string(op, "name") : NULL;
-        if (!of || strcmp(of, name) != 0) continue;
-        tsr_builder b = tsr_builder_before(mlirOperationGetNextInBlock(op));
+        if (!of || strcmp(of, name) != 0 || is_read_in_parts(tsr_op_result(op, 0))) continue;
         MlirValue whole = tsr_op_result(op, 0);
+        tsr_builder b = tsr_builder_before(mlirOperationGetNextInBlock(op));
         MlirValue own = tsr_build_value(&b, "tessera_sr.vrank_part", &whole, 1, part, NULL);
         MlirValue all = tsr_build_value(&b, "tessera_sr.vrank_all_gather", &own, 1,
                                         mlirValueGetType(whole), NULL);
@@ -240,16 +245,14 @@ static bool is_assigned(MlirOperation func) {
     return false;
 }
 
-/* If only one entry writes tensors, the other entries gather the parameters that are stored in
- * parts (zero3). */
-static void gather_elsewhere(MlirModule module, MlirOperation trains) {
+void tsr_sr_gather_elsewhere(MlirModule module, MlirOperation trains) {
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
         bool other = tsr_op_is(func, TSR_FUNC_FUNC) && !mlirOperationEqual(func, trains);
         if (other && tsr_op_has_body(func) && is_assigned(func)) return;
     }
     TSR_FOR_EACH_OP(op, tsr_op_body(trains)) {
         const char *name = tsr_op_is(op, TSR_GRAPH_PARAM) ? tsr_op_string(op, "name") : NULL;
-        if (!name || !lies_in_parts(trains, name)) continue;
+        if (!name || !is_sharded(trains, name)) continue;
         MlirType part = mlirValueGetType(find_part(trains, name));
         TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
             bool other = tsr_op_is(func, TSR_FUNC_FUNC) && !mlirOperationEqual(func, trains);
@@ -276,7 +279,7 @@ bool tsr_pass_vrank_shards(MlirModule module) {
         TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
             if (tsr_op_is(op, TSR_SR_SQUARES)) fold_squares(op);
         }
-        gather_elsewhere(module, func);
+        tsr_sr_gather_elsewhere(module, func);
     }
     return true;
 }

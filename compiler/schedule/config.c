@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compiler/schedule/config.h"
 
+#include "compiler/graph/effects/effects.h"
 #include "compiler/graph/graph.h"
 #include "compiler/ir/attributes.h"
 #include "compiler/ir/names.h"
@@ -23,7 +24,7 @@ static int by_tensor_name(const void *a, const void *b) {
 /* A splat becomes an init rule, which takes no space in the weights, if the config can represent
  * its value exactly. */
 static bool is_rule(tsr_dtype dtype, double value) {
-    bool wide = dtype == TSR_DTYPE_I64 && fabs(value) > 0x1p53;
+    bool wide = !tsr_dtype_is_float(dtype) && fabs(value) > 0x1p53;
     return isfinite(value) && !wide;
 }
 
@@ -144,25 +145,63 @@ static bool reads(MlirOperation func, tsr_op id) {
     return found;
 }
 
-/* Adds an input that the runtime fills, if the entry reads it: "step", or "step_", "step__", … if
- * an input already has that name. */
-static bool add_filled(const tsr_graph_entry *from, tsr_op op, tsr_port_source source,
-                       tsr_arena *arena, tsr_config_entry *to) {
-    const char *name = tsr_port_source_name(source);
-    if (!reads(from->func, op)) return true;
-    for (size_t i = 0; i < to->input_count && name; i++) {
-        if (strcmp(to->inputs[i].name, name) != 0) continue;
-        name = tsr_arena_printf(arena, "%s_", name);
+/* Adds an input that the runtime fills: "step", or "step_", "step__", … if an input already has
+ * that name. */
+static bool add_port(tsr_config_port port, tsr_arena *arena, tsr_config_entry *to) {
+    for (size_t i = 0; i < to->input_count && port.name; i++) {
+        if (strcmp(to->inputs[i].name, port.name) != 0) continue;
+        port.name = tsr_arena_printf(arena, "%s_", port.name);
         i = (size_t)-1; /* the new name may be taken too */
     }
-    to->inputs[to->input_count++] =
-        (tsr_config_port){.name = name, .dtype = TSR_DTYPE_I64, .source = source};
-    return name;
+    to->inputs[to->input_count++] = port;
+    return port.name;
 }
 
-static tsr_config_port *copy_ports(const tsr_graph_port *ports, size_t count, bool inputs,
-                                   tsr_arena *arena) {
-    tsr_config_port *copies = TSR_NEW(arena, tsr_config_port, count + 2);
+static bool add_filled(const tsr_graph_entry *from, tsr_op op, tsr_port_source source,
+                       tsr_arena *arena, tsr_config_entry *to) {
+    tsr_config_port port = {
+        .name = tsr_port_source_name(source), .dtype = TSR_DTYPE_I64, .source = source};
+    return !reads(from->func, op) || add_port(port, arena, to);
+}
+
+/* "lr" for "train.lr": copies of an entry have ports of the same names. */
+static const char *local_name(const char *key, const tsr_config_entry *entry) {
+    size_t length = strlen(entry->name);
+    bool of_entry = strncmp(key, entry->name, length) == 0 && key[length] == '.';
+    return of_entry && key[length + 1] ? key + length + 1 : key;
+}
+
+/* One input for each hyper-parameter and type. */
+static bool add_number(MlirOperation op, tsr_arena *arena, tsr_config_entry *to) {
+    const char *key = tsr_op_string(op, "key");
+    tsr_config_hyperparameter *of = TSR_NEW(arena, tsr_config_hyperparameter, 1);
+    tsr_type type = {0};
+    if (!of) return false;
+    *of = (tsr_config_hyperparameter){.name = key};
+    tsr_value_type(tsr_op_result(op, 0), &type);
+    tsr_op_f64(op, "value", &of->value);
+    tsr_hyperparameter_range(op, &of->least, &of->most);
+    for (size_t i = 0; i < to->input_count; i++)
+        if (tsr_port_is_hyperparameter(&to->inputs[i], key) && to->inputs[i].dtype == type.dtype)
+            return true;
+    return add_port((tsr_config_port){.name = local_name(key, to),
+                                      .dtype = type.dtype,
+                                      .source = TSR_PORT_HYPERPARAMETER,
+                                      .hyperparameter = of},
+                    arena, to);
+}
+
+static bool add_numbers(const tsr_graph_entry *from, tsr_arena *arena, tsr_config_entry *to) {
+    bool added = true;
+    TSR_FOR_EACH_OP(op, tsr_op_body(from->func)) {
+        if (tsr_op_is(op, TSR_GRAPH_HYPERPARAMETER)) added = added && add_number(op, arena, to);
+    }
+    return added;
+}
+
+static tsr_config_port *copy_ports(const tsr_graph_port *ports, size_t count, size_t filled,
+                                   bool inputs, tsr_arena *arena) {
+    tsr_config_port *copies = TSR_NEW(arena, tsr_config_port, count + filled);
     for (size_t i = 0; i < count && copies; i++)
         copies[i] = (tsr_config_port){.name = ports[i].name,
                                       .dtype = ports[i].type.dtype,
@@ -173,21 +212,42 @@ static tsr_config_port *copy_ports(const tsr_graph_port *ports, size_t count, bo
     return copies;
 }
 
+/* The largest number of inputs that the runtime fills: step, seed, hyper-parameters. */
+static size_t count_filled(MlirOperation func) {
+    size_t count = 2;
+    TSR_FOR_EACH_OP(op, tsr_op_body(func)) count += tsr_op_is(op, TSR_GRAPH_HYPERPARAMETER);
+    return count;
+}
+
+static void collect_open(const tsr_graph_entry *from, tsr_config_entry *to) {
+    tsr_graph_open open;
+    if (!tsr_graph_open_read(from->func, &open)) return;
+    to->open = (tsr_open_dim){open.dim, (uint64_t)open.low, (uint64_t)open.high};
+    for (size_t i = 0; i < from->input_count; i++)
+        to->inputs[i].dim_times = (uint64_t)open.inputs[i];
+    for (size_t i = 0; i < from->output_count; i++)
+        to->outputs[i].dim_times = (uint64_t)open.outputs[i];
+}
+
 static TSR_RESULT collect_entry(tsr_ctx *ctx, const tsr_graph_entry *from, tsr_arena *arena,
                                 tsr_config_entry *to) {
-    *to =
-        (tsr_config_entry){.name = from->name,
-                           .kind = from->kind,
-                           .rows_independent = from->rows_independent,
-                           .input_count = from->input_count,
-                           .output_count = from->output_count,
-                           .inputs = copy_ports(from->inputs, from->input_count, true, arena),
-                           .outputs = copy_ports(from->outputs, from->output_count, false, arena)};
+    *to = (tsr_config_entry){
+        .name = from->name,
+        .kind = from->kind,
+        .rows_independent = from->rows_independent,
+        .input_count = from->input_count,
+        .output_count = from->output_count,
+        .inputs =
+            copy_ports(from->inputs, from->input_count, count_filled(from->func), true, arena),
+        .outputs = copy_ports(from->outputs, from->output_count, 0, false, arena)};
     if (!to->inputs || !to->outputs)
         FAIL(ctx, TSR_MEMORY, "no memory for the ports of @%s", from->name);
     to->batch = find_batch(from);
+    collect_open(from, to);
+    to->states_effects = tsr_effects_read(from->func, &to->effects);
     if (!add_filled(from, TSR_GRAPH_STEP, TSR_PORT_STEP, arena, to) ||
-        !add_filled(from, TSR_GRAPH_SEED, TSR_PORT_SEED, arena, to))
+        !add_filled(from, TSR_GRAPH_SEED, TSR_PORT_SEED, arena, to) ||
+        !add_numbers(from, arena, to))
         FAIL(ctx, TSR_MEMORY, "no memory for the ports of @%s", from->name);
     return TSR_SUCCESS;
 }

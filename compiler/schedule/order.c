@@ -17,7 +17,7 @@ typedef struct arrow {
 /* A group that can run, with its priority: lower is better. */
 typedef struct ready {
     int64_t growth;
-    uint32_t place, group;
+    uint32_t slot, group;
 } ready;
 
 typedef struct orderer {
@@ -176,7 +176,7 @@ enum { NEGLIGIBLE_BYTES = 256 };
 
 static bool is_better(const ready *a, const ready *b) {
     if (a->growth != b->growth) return a->growth < b->growth;
-    if (a->place != b->place) return a->place < b->place;
+    if (a->slot != b->slot) return a->slot < b->slot;
     return a->group < b->group;
 }
 

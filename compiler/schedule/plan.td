@@ -69,6 +69,9 @@ def Tsched_LayoutOp : Tsched_PlanOp<"layout"> {
     partition  the names of the sharded dims, in order.
     mesh_axes  the mesh axis for each of these dims; each axis occurs once.
     order      the names of all dims, outermost first, if they are not stored in the declared order.
+
+    The layout of a parameter that a training entry reads is obeyed: its first dim is split over the axis, each rank
+    stores and trains only its part, and the values computed from it stay split.
   }];
   let arguments = (ins Tsched_ValueType:$tensor, OptionalAttr<StrArrayAttr>:$partition,
       OptionalAttr<StrArrayAttr>:$mesh_axes, OptionalAttr<StrArrayAttr>:$order);
@@ -76,18 +79,37 @@ def Tsched_LayoutOp : Tsched_PlanOp<"layout"> {
 }
 
 def Tsched_TileOp : Tsched_PlanOp<"tile"> {
-  let summary = "selects the tile sizes of a group";
+  let summary = "selects the sizes of a kernel";
   let description = [{
+    `tsched.tile %group` chooses sizes for the kernels of a group of a plan, on all targets.
+    `tsched.tile kernel @k0_matmul` chooses the sizes of one kernel. Stage plan writes such an op before each
+    group of Schedule IR whose kernel has sizes to choose, and stage tile obeys it; a file with such ops is a
+    schedule (`tessera-aot build --schedule`).
+
     candidates  the choices for tuning: arrays of sizes with the same length.
-    chosen      the sizes to build: one array, which is one of the candidates if there are any.
-    loops       the loop nest, outermost first; one name for each size.
-    source      the author of the choice: "default", "user" or "autotune".
+    chosen      the sizes to build: one array, which is one of the candidates if there are any. A model of the
+                kernel chooses where a size is 0. If a kernel cannot have these sizes, it is refused.
+    loops       one name for each size, outermost first: compiler/schedule/tilings.def.
+    source      the author of the choice: "safe" (a rule), "model" (an estimate), "user" or "autotune" (a measurement).
+
+    In a schedule:
+    target      the target; without it, all targets that have the kernel.
+    name        a name under which other ops inherit the sizes. With a name, the kernel is optional.
+    base        the name of an earlier op whose sizes this op inherits.
+    with        {size = value, ...}: sizes that differ from those of the base.
+
+    ```mlir
+    tsched.tile chosen = [6, 16, 96, 2, 256] {name = "wide"}
+    tsched.tile kernel @k0_matmul {base = "wide", with = {block_rows = 48}}
+    ```
   }];
-  let arguments = (ins Tsched_ValueType:$group, OptionalAttr<ArrayAttr>:$candidates,
-      OptionalAttr<I64ArrayAttr>:$chosen, OptionalAttr<StrArrayAttr>:$loops,
-      OptionalAttr<StrAttr>:$source);
+  let arguments = (ins Optional<Tsched_ValueType>:$group, OptionalAttr<FlatSymbolRefAttr>:$kernel,
+      OptionalAttr<ArrayAttr>:$candidates, OptionalAttr<I64ArrayAttr>:$chosen,
+      OptionalAttr<StrArrayAttr>:$loops, OptionalAttr<StrAttr>:$source, OptionalAttr<StrAttr>:$kind,
+      OptionalAttr<StrAttr>:$target, OptionalAttr<StrAttr>:$name, OptionalAttr<StrAttr>:$base,
+      OptionalAttr<DictionaryAttr>:$with);
   let assemblyFormat = [{
-    $group (`candidates` `=` $candidates^)? (`chosen` `=` $chosen^)? attr-dict
+    ($group^)? (`kernel` $kernel^)? (`candidates` `=` $candidates^)? (`chosen` `=` $chosen^)? attr-dict
   }];
 }
 
@@ -166,7 +188,7 @@ def Tsched_PipelineRegionOp : Tsched_PlanOp<"pipeline.region", [SingleBlock, NoT
 }
 
 def Tsched_StageOp : Tsched_PlanOp<"stage", [HasParent<"PipelineRegionOp">]> {
-  let summary = "places one stage of a pipeline on one of its ranks";
+  let summary = "assigns one stage of a pipeline to one of its ranks";
   let description = [{
     `%1 = tsched.stage @head(%0) on 1` runs the function on this rank of the pipeline, 0 <= rank < p. The
     function reads the result of the stage before it.

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compiler/schedule/schedule.h"
 
+#include "compiler/ir/attributes.h"
+#include "compiler/schedule/tiling.h"
+
 #include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 
 tsr_result tsr_schedule_lower(tsr_ctx *ctx, MlirModule module, tsr_diag_list *list) {
     TRY(ctx, tsr_mlir_run_pass(ctx, module, list, "tsched-fuse"));
@@ -67,7 +72,29 @@ static void json_entry(MlirOperation func, tsr_buffer *out) {
     tsr_buffer_text(out, "]}");
 }
 
-void tsr_schedule_json(MlirModule module, tsr_buffer *out) {
+static const char *target_of(MlirModule planned) {
+    return tsr_op_string(mlirModuleGetOperation(planned), TSR_TARGET_NAME);
+}
+
+static int by_target(const void *a, const void *b) {
+    return strcmp(target_of(*(const MlirModule *)a), target_of(*(const MlirModule *)b));
+}
+
+static void json_target(MlirModule planned, tsr_buffer *out) {
+    size_t count = 0;
+    tsr_buffer_text(out, "{\"name\":");
+    tsr_buffer_json_string(out, target_of(planned));
+    tsr_buffer_text(out, ",\"kernels\":[");
+    TSR_FOR_EACH_OP(op, mlirModuleGetBody(planned)) {
+        if (!tsr_op_is(op, TSR_SCHED_TILE)) continue;
+        if (count++) tsr_buffer_text(out, ",");
+        tsr_tiling_json(op, out);
+    }
+    tsr_buffer_text(out, "]}");
+}
+
+void tsr_schedule_json(MlirModule module, MlirModule *planned, size_t planned_count,
+                       tsr_buffer *out) {
     size_t count = 0;
     tsr_buffer_text(out, "{\"formatVersion\":1,\"entries\":[");
     TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
@@ -82,5 +109,11 @@ void tsr_schedule_json(MlirModule module, tsr_buffer *out) {
         if (count++) tsr_buffer_text(out, ",");
         json_group(op, out);
     }
-    tsr_buffer_text(out, "]}\n");
+    tsr_buffer_text(out, "]");
+    if (planned_count) qsort(planned, planned_count, sizeof *planned, by_target);
+    for (size_t i = 0; i < planned_count; i++) {
+        tsr_buffer_text(out, i ? "," : ",\"targets\":[");
+        json_target(planned[i], out);
+    }
+    tsr_buffer_text(out, planned_count ? "]}\n" : "}\n");
 }

@@ -15,9 +15,11 @@
 
 /* Tile sizes that a plan chose, on the op that they are for. */
 #define TSR_CHOSEN_TILE "tsched.tile"
-/* Part of tessera-verify-scheduled: entries contain only calls, and ops that later stages place
- * without a kernel. */
+/* Part of tessera-verify-scheduled: entries contain only calls, and ops that later stages assign
+ * memory to without a kernel. */
 bool tsr_schedule_verify_entries(MlirModule module);
+/* The same: instructions of a GPU in kernels of deterministic entries are deterministic. */
+bool tsr_schedule_verify_deterministic(MlirModule module);
 
 /* Pass tsched-apply moves plans' choices to ops and removes the plans; tsched-verify checks that
  * the functions that plans name exist; tsched-pipeline records the properties of each
@@ -79,12 +81,16 @@ enum { TSR_STRIP_BYTES = 64 }; /* a row of a strip: one line of the cache, whate
 /* The shape of a matrix in strips of elements of this type: columns are the last dim and rows all
  * others together; transposed, the reverse. `pairs`: strips of row pairs. */
 tsr_shape tsr_pack_shape(const tsr_type *matrix, tsr_dtype dtype, bool transposed, bool pairs);
+/* The words of each four rows of a matrix of i8 or ui8; false if its rows, over all dims before the
+ * last one, do not form whole words in order. */
+bool tsr_pack_words(const tsr_type *matrix, tsr_type *out_words);
 
 /* Runs every pass of this stage. TSR_COMPILE on error; the diagnostics are in the list. */
 TSR_RESULT tsr_schedule_lower(tsr_ctx *ctx, MlirModule module, tsr_diag_list *list);
 
-/* Appends the groups, and the calls of each entry, as JSON
- * (application/vnd.tessera.schedule.v1+json). */
-void tsr_schedule_json(MlirModule module, tsr_buffer *out);
+/* Appends the groups, the calls of each entry, and the sizes of the kernels in `planned`, one
+ * module for each target, as JSON (application/vnd.tessera.schedule.v1+json). Sorts `planned`. */
+void tsr_schedule_json(MlirModule module, MlirModule *planned, size_t planned_count,
+                       tsr_buffer *out);
 
 #endif

@@ -71,6 +71,17 @@ def Tsched_CallOp : Op<Tsched_Dialect, "call",
   let assemblyFormat = "$callee `(` $inputs `)` attr-dict `:` functional-type($inputs, $outputs)";
 }
 
+def Tsched_DimOp : Op<Tsched_Dialect, "dim", [Pure]> {
+  let summary = "returns the size that the entry's open dim has in a call";
+  let description = [{
+    `%n = tsched.dim : tensor<i64>`
+
+    Groups that compute rows of this dim take it as their last input.
+  }];
+  let results = (outs AnyRankedTensor:$size);
+  let assemblyFormat = "attr-dict `:` type($size)";
+}
+
 def Tsched_PackOp : Op<Tsched_Dialect, "pack", [Pure, HasParent<"FuncOp">]> {
   let summary = "prepacks a matrix in the order in which products read it";
   let description = [{
@@ -85,10 +96,13 @@ def Tsched_PackOp : Op<Tsched_Dialect, "pack", [Pure, HasParent<"FuncOp">]> {
     pairs  packs pairs of rows, for dot products of bf16: result[s][k][2 c + i] = matrix[2 k + i][s * width + c], where
            64 bytes have space for `width` pairs. If the number of rows is odd, zeros complete the last pair.
 
+    words  packs the words (`tessera.words`) of each four rows of i8 or ui8: the strips are those of the matrix of
+           words.
+
     Strips of f32 contain a matrix of bf16 or f16 converted to f32.
   }];
   let arguments = (ins AnyRankedTensor:$matrix, DefaultValuedAttr<BoolAttr, "false">:$transpose,
-      DefaultValuedAttr<BoolAttr, "false">:$pairs);
+      DefaultValuedAttr<BoolAttr, "false">:$pairs, DefaultValuedAttr<BoolAttr, "false">:$words);
   let results = (outs AnyRankedTensor:$strips);
   let assemblyFormat = "$matrix attr-dict `:` type($matrix) `->` type($strips)";
 }

@@ -35,9 +35,9 @@ void repeatType(Types &types, size_t count, bool isOptimizer) {
 // A type without an arrow would be read as the next op.
 mlir::ParseResult refuseType(mlir::OpAsmParser &parser) {
     mlir::Type type;
-    llvm::SMLoc place = parser.getCurrentLocation();
+    llvm::SMLoc loc = parser.getCurrentLocation();
     if (!parser.parseOptionalType(type).has_value()) return mlir::success();
-    return parser.emitError(place) << "expected '->' before the result type";
+    return parser.emitError(loc) << "expected '->' before the result type";
 }
 
 // "[`(`] types [`)`] [`->` types]"; hasResults is false if there is no arrow.
@@ -45,7 +45,7 @@ mlir::ParseResult parseBoth(mlir::OpAsmParser &parser, llvm::StringRef name, siz
                             Types &operandTypes, Types &resultTypes, bool &hasResults) {
     bool isEnclosed, isOptimizer = name == graph::AdamWOp::getOperationName() ||
                                    name == graph::SgdOp::getOperationName();
-    llvm::SMLoc place = parser.getCurrentLocation();
+    llvm::SMLoc loc = parser.getCurrentLocation();
     if (parseTypeGroup(parser, operandTypes, isEnclosed)) return mlir::failure();
     hasResults = mlir::succeeded(parser.parseOptionalArrow()) ||
                  (name == graph::CastOp::getOperationName() &&
@@ -60,34 +60,34 @@ mlir::ParseResult parseBoth(mlir::OpAsmParser &parser, llvm::StringRef name, siz
     if (!isEnclosed || operandTypes.size() == 1 || isOptimizer)
         repeatType(operandTypes, operandCount, isOptimizer);
     if (operandTypes.size() == operandCount) return mlir::success();
-    return parser.emitError(place)
-           << "has " << operandCount << " operand" << (operandCount == 1 ? "" : "s") << " and "
-           << operandTypes.size() << " operand type" << (operandTypes.size() == 1 ? "" : "s");
+    return parser.emitError(loc) << "has " << operandCount << " operand"
+                                 << (operandCount == 1 ? "" : "s") << " and " << operandTypes.size()
+                                 << " operand type" << (operandTypes.size() == 1 ? "" : "s");
 }
 
 mlir::ParseResult parsePredicate(mlir::OpAsmParser &parser, mlir::OperationState &state,
                                  llvm::StringRef name) {
-    llvm::SMLoc place = parser.getCurrentLocation();
+    llvm::SMLoc loc = parser.getCurrentLocation();
     llvm::StringRef word;
     std::string quoted;
     if (mlir::failed(parser.parseOptionalKeyword(&word))) {
         if (mlir::failed(parser.parseOptionalString(&quoted)))
-            return parser.emitError(place) << "needs a comparison: eq, ne, lt, le, gt or ge";
+            return parser.emitError(loc) << "needs a comparison: eq, ne, lt, le, gt or ge";
         word = quoted;
     }
     std::optional<graph::Predicate> predicate = graph::symbolizePredicate(word);
     if (!predicate)
-        return parser.emitError(place)
+        return parser.emitError(loc)
                << "has no comparison '" << word << "'; expected eq, ne, lt, le, gt or ge";
     state.addAttribute(name, graph::PredicateAttr::get(parser.getContext(), *predicate));
     return mlir::success();
 }
 
 mlir::ParseResult parseAttributes(mlir::OpAsmParser &parser, mlir::OperationState &state) {
-    llvm::SMLoc place = parser.getCurrentLocation();
+    llvm::SMLoc loc = parser.getCurrentLocation();
     if (parser.parseOptionalAttrDict(state.attributes)) return mlir::failure();
     return state.name.getRegisteredInfo()->verifyInherentAttrs(state.attributes, [&] {
-        return parser.emitError(place) << "'" << state.name.getStringRef() << "' op ";
+        return parser.emitError(loc) << "'" << state.name.getStringRef() << "' op ";
     });
 }
 
@@ -109,14 +109,14 @@ mlir::ParseResult inferTypes(mlir::OperationState &state, const Form &form, size
 }
 
 mlir::ParseResult addResults(mlir::OpAsmParser &parser, mlir::OperationState &state,
-                             const Form &form, llvm::SMLoc place) {
+                             const Form &form, llvm::SMLoc loc) {
     size_t names = parser.getNumResults();
     size_t count = form.resultCount >= 0 ? static_cast<size_t>(form.resultCount) : names;
     if (form.resultTypes == ResultTypes::Declared || state.operands.empty())
-        return parser.emitError(place) << missingResults;
+        return parser.emitError(loc) << missingResults;
     if (form.operandCount >= 0 && state.operands.size() != static_cast<size_t>(form.operandCount))
-        return parser.emitError(place) << "expected " << form.operandCount
-                                       << " operands, but found " << state.operands.size();
+        return parser.emitError(loc) << "expected " << form.operandCount << " operands, but found "
+                                     << state.operands.size();
     if (form.resultTypes == ResultTypes::Inferred)
         return inferTypes(state, form, count ? count : 1);
     state.types.append(count, state.operands[0].getType());
@@ -174,12 +174,12 @@ mlir::ParseResult parseForm(mlir::OpAsmParser &parser, mlir::OperationState &sta
     if (form.keyword[0] && parsePredicate(parser, state, form.keyword)) return mlir::failure();
     if (parser.parseOperandList(operands) || parseAttributes(parser, state) || parser.parseColon())
         return mlir::failure();
-    llvm::SMLoc place = parser.getCurrentLocation();
+    llvm::SMLoc loc = parser.getCurrentLocation();
     if (parseBoth(parser, state.name.getStringRef(), operands.size(), operandTypes, resultTypes,
                   hasResults) ||
-        parser.resolveOperands(operands, operandTypes, place, state.operands))
+        parser.resolveOperands(operands, operandTypes, loc, state.operands))
         return mlir::failure();
-    if (!hasResults) return addResults(parser, state, form, place);
+    if (!hasResults) return addResults(parser, state, form, loc);
     state.addTypes(resultTypes);
     return mlir::success();
 }
@@ -209,11 +209,11 @@ mlir::ParseResult parseTypes(mlir::OpAsmParser &parser, const Operands &operands
                              llvm::SmallVectorImpl<mlir::Type> &operandTypes,
                              llvm::SmallVectorImpl<mlir::Type> &resultTypes) {
     bool hasResults = false;
-    llvm::SMLoc place = parser.getCurrentLocation();
+    llvm::SMLoc loc = parser.getCurrentLocation();
     if (parseBoth(parser, "the op", operands.size(), operandTypes, resultTypes, hasResults))
         return mlir::failure();
     if (hasResults) return mlir::success();
-    return parser.emitError(place) << missingResults;
+    return parser.emitError(loc) << missingResults;
 }
 
 mlir::ParseResult parseTypes(mlir::OpAsmParser &parser,

@@ -86,10 +86,10 @@ mlir::Attribute DimsAttr::parse(mlir::AsmParser &parser, mlir::Type) {
         char canonical[TSR_SHIM_DIM_TEXT_MAX];
         const char *error = nullptr;
         std::string text;
-        llvm::SMLoc place = parser.getCurrentLocation();
+        llvm::SMLoc loc = parser.getCurrentLocation();
         if (parser.parseKeywordOrString(&text)) return mlir::failure();
         if (text != "?" && !tsr_dim_canonicalize(text.data(), text.size(), canonical, &error))
-            return parser.emitError(place) << "'" << text << "' is no dim: " << error;
+            return parser.emitError(loc) << "'" << text << "' is not a dim: " << error;
         dims.push_back(mlir::StringAttr::get(parser.getContext(), text == "?" ? text : canonical));
         return mlir::success();
     };
@@ -169,6 +169,7 @@ static mlir::LogicalResult rename(TileGemmOp op, llvm::StringRef name,
 }
 
 #define TSR_DOTTED_SR(Class, canonical)
+#define TSR_DOTTED_ALONE(Class, canonical) TSR_VERIFY(Class, tsr_sr_verify_op)
 #define TSR_DOTTED_TESSERA(Class, canonical)                                                       \
     TSR_VERIFY(Class, tsr_sr_verify_op)                                                            \
     mlir::LogicalResult Class::canonicalize(Class op, mlir::PatternRewriter &rewriter) {           \
@@ -236,6 +237,15 @@ void ScheduleCheckpointOp::print(mlir::OpAsmPrinter &printer) {
     if (getNumResults() > 0) printer << " : " << getResultTypes();
 }
 
+mlir::ParseResult EffectsSuspendOp::parse(mlir::OpAsmParser &parser, mlir::OperationState &state) {
+    if (parseDictionaryAndBody(parser, state)) return mlir::failure();
+    return parser.parseOptionalColonTypeList(state.types);
+}
+void EffectsSuspendOp::print(mlir::OpAsmPrinter &printer) {
+    printDictionaryAndBody(printer, *this);
+    if (getNumResults() > 0) printer << " : " << getResultTypes();
+}
+
 mlir::ParseResult ResilienceRegionOp::parse(mlir::OpAsmParser &parser,
                                             mlir::OperationState &state) {
     if (parseDictionaryAndBody(parser, state)) return mlir::failure();
@@ -247,14 +257,14 @@ void ResilienceRegionOp::print(mlir::OpAsmPrinter &printer) {
 }
 
 mlir::Type TesseraDialect::parseType(mlir::DialectAsmParser &parser) const {
-    llvm::SMLoc place = parser.getCurrentLocation();
+    llvm::SMLoc loc = parser.getCurrentLocation();
     llvm::StringRef mnemonic;
     mlir::Type type;
     if (mlir::succeeded(parser.parseOptionalKeyword("res.token")))
         return sr::TokenType::get(getContext());
     mlir::OptionalParseResult result = generatedTypeParser(parser, &mnemonic, type);
     if (result.has_value()) return type;
-    parser.emitError(place) << "dialect tessera has no type '" << mnemonic << "'";
+    parser.emitError(loc) << "dialect tessera has no type '" << mnemonic << "'";
     return {};
 }
 
@@ -331,7 +341,7 @@ bool tsr_shim_opt_attr(MlirAttribute attr, const char **out_mnemonic, MlirAttrib
             return set(a.getMnemonic(), a.getAxis());
         })
         .Case([&](OptPartitionAttr a) { return set(a.getMnemonic(), a.getPolicy()); })
-        .Case([&](OptOffloadAttr a) { return set(a.getMnemonic(), a.getPlace()); })
+        .Case([&](OptOffloadAttr a) { return set(a.getMnemonic(), a.getMemory()); })
         .Default([](mlir::Attribute) { return false; });
 }
 

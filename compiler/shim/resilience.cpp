@@ -21,6 +21,7 @@
 
 namespace tessera::sr {
 #define TSR_VERIFY_TESSERA(Class)
+#define TSR_VERIFY_ALONE(Class)
 #define TSR_VERIFY_SR(Class) TSR_VERIFY(Class, tsr_sr_verify_op)
 #define X(ID, name, DIALECT, Class, check, canonical) TSR_VERIFY_##DIALECT(Class)
 #include "compiler/resilience/ops.def"

@@ -53,12 +53,12 @@ mlir::LogicalResult CallOp::verifySymbolUses(mlir::SymbolTableCollection &symbol
 mlir::ParseResult ReturnOp::parse(mlir::OpAsmParser &parser, mlir::OperationState &state) {
     llvm::SmallVector<mlir::OpAsmParser::UnresolvedOperand> operands;
     llvm::SmallVector<mlir::Type> types;
-    llvm::SMLoc place = parser.getCurrentLocation();
+    llvm::SMLoc loc = parser.getCurrentLocation();
     if (parser.parseOptionalAttrDict(state.attributes) || parser.parseOperandList(operands) ||
         parser.parseOptionalColonTypeList(types))
         return mlir::failure();
     if (types.empty()) types.assign(operands.size(), FuncType::get(parser.getContext()));
-    return parser.resolveOperands(operands, types, place, state.operands);
+    return parser.resolveOperands(operands, types, loc, state.operands);
 }
 
 void ReturnOp::print(mlir::OpAsmPrinter &printer) {

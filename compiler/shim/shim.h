@@ -52,6 +52,10 @@ void tsr_shim_allow_inlining(MlirDialectRegistry registry);
 /* If C++ or LLVM cannot allocate memory, it calls `handler`, which ends the process. */
 void tsr_shim_on_no_memory(void (*handler)(void));
 
+/* ---- stablehlo.cpp ---- */
+/* Lets the context read modules of StableHLO; none of its ops is declared. */
+void tsr_shim_load_stablehlo(MlirContext context);
+
 /* ---- pass.cpp ---- */
 /* Adds a pass over modules to the global registry; `run` returns false after an error. The strings
  * are borrowed forever. */
@@ -70,7 +74,7 @@ void tsr_shim_watch_passes(MlirPassManager manager, uint64_t *verified,
                            void (*before)(const char *name),
                            void (*after)(void *user, const char *name, MlirModule module),
                            void *user);
-/* A fingerprint of 64 bits of an op and the ops in it: name, place, operands, types, attributes,
+/* A fingerprint of 64 bits of an op and the ops in it: name, location, operands, types, attributes,
  * properties, blocks, successors. Only comparable for the same ops: values and attributes count by
  * address. */
 uint64_t tsr_shim_fingerprint(MlirOperation op);

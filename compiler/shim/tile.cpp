@@ -51,12 +51,12 @@ void TileDialect::initialize() {
 mlir::Type SharedType::parse(mlir::AsmParser &parser) {
     llvm::SmallVector<int64_t> dims;
     mlir::Type element;
-    llvm::SMLoc place = parser.getCurrentLocation();
+    llvm::SMLoc loc = parser.getCurrentLocation();
     if (parser.parseLess() || parser.parseDimensionList(dims, false) || parser.parseType(element) ||
         parser.parseGreater())
         return {};
     if (dims.size() != 3) {
-        parser.emitError(place, "expected stages, rows and columns");
+        parser.emitError(loc, "expected stages, rows and columns");
         return {};
     }
     return get(parser.getContext(), dims[0], dims[1], dims[2], element);
@@ -72,12 +72,12 @@ mlir::Type FragmentType::parse(mlir::AsmParser &parser) {
     llvm::SmallVector<int64_t> dims;
     mlir::Type element;
     llvm::StringRef role;
-    llvm::SMLoc place = parser.getCurrentLocation();
+    llvm::SMLoc loc = parser.getCurrentLocation();
     if (parser.parseLess() || parser.parseDimensionList(dims, false) || parser.parseType(element) ||
         parser.parseComma() || parser.parseKeyword(&role) || parser.parseGreater())
         return {};
     if (dims.size() != 2 || (role != "acc" && role != "a")) {
-        parser.emitError(place, "expected rows and columns, and 'acc' or 'a'");
+        parser.emitError(loc, "expected rows and columns, and 'acc' or 'a'");
         return {};
     }
     return get(parser.getContext(), dims[0], dims[1], element, role);

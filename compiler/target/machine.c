@@ -5,7 +5,7 @@
  */
 #include "compiler/target/machine.h"
 
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 #include "compiler/process/child.h"
 #include "compiler/target/llvm/warp.h"
 #include "compiler/tile/attributes.h"
@@ -26,6 +26,10 @@ static const uint64_t memory_max = UINT64_C(4) << 30;
 static const char passes[] =
     "function(early-cse<memssa>,instcombine<no-verify-fixpoint>,loop-mssa(licm),"
     "early-cse<memssa>,simplifycfg)";
+
+/* Pointers to their address spaces; the arguments that kernels do not need are left out. */
+static const char amdgpu_passes[] =
+    "function(infer-address-spaces,early-cse<memssa>),amdgpu-attributor";
 
 typedef struct job {
     MlirModule module;
@@ -75,10 +79,21 @@ static void initialize_nvptx(void) {
     LLVMInitializeNVPTXAsmPrinter();
 }
 
+static void initialize_amdgpu(void) {
+    LLVMInitializeAMDGPUTargetInfo();
+    LLVMInitializeAMDGPUTarget();
+    LLVMInitializeAMDGPUTargetMC();
+    LLVMInitializeAMDGPUAsmPrinter();
+}
+
+static void (*const initialize[])(void) = {[TSR_FAMILY_CPU] = initialize_x86,
+                                           [TSR_FAMILY_CUDA] = initialize_nvptx,
+                                           [TSR_FAMILY_HIP] = initialize_amdgpu};
+
 static tsr_result open_machine(tsr_ctx *ctx, const tsr_target *target, machine *m) {
     char *message = NULL;
     LLVMTargetRef found = NULL;
-    (target->warp_lanes ? initialize_nvptx : initialize_x86)();
+    initialize[target->family]();
     if (LLVMGetTargetFromTriple(target->triple, &found, &message))
         FAIL(ctx, TSR_INTERNAL, "LLVM has no target '%s': %s", target->triple, message);
     m->target = LLVMCreateTargetMachine(found, target->triple, target->cpu, target->features,
@@ -93,6 +108,7 @@ static tsr_result open_machine(tsr_ctx *ctx, const tsr_target *target, machine *
     LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(m->target);
     LLVMSetModuleDataLayout(m->emit.module, layout);
     LLVMDisposeTargetData(layout);
+    if (target->family == TSR_FAMILY_HIP) tsr_amdgpu_set_version(m->emit.module, target);
     return TSR_SUCCESS;
 }
 
@@ -105,7 +121,12 @@ static tsr_result optimize(tsr_ctx *ctx, machine *m) {
     LLVMErrorRef error = NULL;
     if (m->emit.target->warp_lanes)
         error = LLVMRunPasses(m->emit.module, "function(sroa)", m->target, options);
+    /* Lanes compute one number at a time. LLVM 22 crashes on some vectors of one or two. */
+    if (!error && m->emit.target->family == TSR_FAMILY_HIP)
+        error = LLVMRunPasses(m->emit.module, "function(scalarizer)", m->target, options);
     if (!error) error = LLVMRunPasses(m->emit.module, passes, m->target, options);
+    if (!error && m->emit.target->family == TSR_FAMILY_HIP)
+        error = LLVMRunPasses(m->emit.module, amdgpu_passes, m->target, options);
     LLVMDisposePassBuilderOptions(options);
     if (error) FAIL(ctx, TSR_INTERNAL, "LLVM's passes: %s", LLVMGetErrorMessage(error));
     tsr_emit_split_masked(&m->emit);
@@ -126,7 +147,9 @@ static bool computes_functions(MlirBlock block) {
     static const bool computes[TSR_OP_COUNT] = {
         [TSR_MATH_EXP] = true,   [TSR_MATH_EXPM1] = true, [TSR_MATH_LOG] = true,
         [TSR_MATH_LOG1P] = true, [TSR_MATH_TANH] = true,  [TSR_MATH_ERF] = true,
-        [TSR_MATH_POWF] = true,  [TSR_TILE_GELU] = true};
+        [TSR_MATH_POWF] = true,  [TSR_TILE_GELU] = true,  [TSR_MATH_SIN] = true,
+        [TSR_MATH_COS] = true,   [TSR_MATH_TAN] = true,   [TSR_MATH_ASIN] = true,
+        [TSR_MATH_ACOS] = true,  [TSR_MATH_ATAN] = true};
     TSR_FOR_EACH_OP(op, block) {
         tsr_op id = tsr_op_of(op);
         if (computes[id] || (id == TSR_SCF_FOR && computes_functions(tsr_op_body(op)))) return true;
@@ -165,11 +188,30 @@ static size_t count_kernels(MlirModule module) {
     return count;
 }
 
+static const char **list_names(MlirModule module, uint32_t count) {
+    const char **names = calloc(count + 1, sizeof *names);
+    size_t at = 0;
+    TSR_ASSERT(names); /* this is the child process: it may abort */
+    TSR_FOR_EACH_OP(op, mlirModuleGetBody(module))
+    if (tsr_op_is(op, TSR_TILE_FUNC)) names[at++] = tsr_op_symbol(op);
+    return names;
+}
+
+/* The last step of a GPU's family: what a bundle holds. */
+static tsr_result pack(tsr_ctx *ctx, const job *j, tsr_fatbin_kernel *launches, uint32_t count,
+                       LLVMMemoryBufferRef code, tsr_buffer *out) {
+    if (j->target->family == TSR_FAMILY_CUDA)
+        return tsr_nvptx_pack(ctx, j->target, launches, count, code, out);
+    return tsr_amdgpu_pack(ctx, j->target, launches, list_names(j->module, count), count, code,
+                           out);
+}
+
 /* Runs in the child, which ends after this, so no memory is released. */
 static tsr_result run_job(tsr_ctx *ctx, void *user, char note[static TSR_CHILD_NOTE_MAX],
                           tsr_buffer *out) {
     const job *j = user;
     machine m = {0};
+    bool is_cpu = j->target->family == TSR_FAMILY_CPU;
     uint32_t kernel_count = (uint32_t)count_kernels(j->module);
     tsr_fatbin_kernel *launches = calloc(kernel_count + 1, sizeof *launches);
     if (!launches) FAIL(ctx, TSR_MEMORY, "no memory for %u kernels", kernel_count);
@@ -180,18 +222,18 @@ static tsr_result run_job(tsr_ctx *ctx, void *user, char note[static TSR_CHILD_N
         tsr_buffer_text(out, LLVMPrintModuleToString(m.emit.module));
         return TSR_SUCCESS;
     }
-    LLVMCodeGenFileType kind = j->text || j->target->warp_lanes ? LLVMAssemblyFile : LLVMObjectFile;
-    code_parts parts = {.count = 1}; /* PTX is text */
-    if (j->target->warp_lanes)
-        TRY(ctx, generate(ctx, &m, kind, &parts.code[0]));
-    else
+    bool text = j->text || j->target->family == TSR_FAMILY_CUDA; /* PTX is text */
+    LLVMCodeGenFileType kind = text ? LLVMAssemblyFile : LLVMObjectFile;
+    code_parts parts = {.count = 1};
+    if (is_cpu)
         TRY(ctx, generate_cpu(ctx, &m, j->module, kind, &parts));
+    else
+        TRY(ctx, generate(ctx, &m, kind, &parts.code[0]));
     for (size_t i = 0; j->text && i < parts.count; i++)
         tsr_buffer_append(out, LLVMGetBufferStart(parts.code[i]), LLVMGetBufferSize(parts.code[i]));
     if (j->text) return TSR_SUCCESS;
-    if (j->target->warp_lanes)
-        return tsr_nvptx_pack(ctx, j->target, launches, kernel_count, parts.code[0], out);
-    return tsr_cpu_link(ctx, parts.code, parts.count, out);
+    if (is_cpu) return tsr_cpu_link(ctx, parts.code, parts.count, out);
+    return pack(ctx, j, launches, kernel_count, parts.code[0], out);
 }
 
 static tsr_result run_in_child(tsr_ctx *ctx, job *j, tsr_arena *arena, void **out_bytes,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 #include "compiler/target/machine.h"
 
 tsr_result tsr_nvptx_pack(tsr_ctx *ctx, const tsr_target *target, const tsr_fatbin_kernel *launches,

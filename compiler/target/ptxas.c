@@ -2,7 +2,7 @@
 #include "compiler/target/ptxas.h"
 
 #include "compiler/ir/mlir.h"
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 #include "manifests/fatbin.h"
 #include "runtime/base/buffer.h"
 #include "runtime/base/hash/hash.h"

@@ -5,7 +5,7 @@
 #ifndef TSR_COMPILER_TARGET_PTXAS_H
 #define TSR_COMPILER_TARGET_PTXAS_H
 
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 #include "compiler/target/target.h"
 #include "runtime/base/arena.h"
 

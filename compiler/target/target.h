@@ -14,7 +14,7 @@
 #ifndef TSR_COMPILER_TARGET_TARGET_H
 #define TSR_COMPILER_TARGET_TARGET_H
 
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 #include "runtime/base/arena.h"
 #include "runtime/base/result.h"
 

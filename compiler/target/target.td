@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Target IR: dialect `tessera_target`. A module for one target: kernels, their device code, and a host
-// function for each entry, which gives every buffer a place. The rules are checked in C
+// function for each entry, which gives every buffer an offset. The rules are checked in C
 // (host/verify.c).
 #ifndef TSR_TARGET_TD
 #define TSR_TARGET_TD
@@ -188,7 +188,7 @@ def Target_HostAllocOp : Target_BufferOp<"host_alloc"> {
 def Target_VrankAllocOp : Target_BufferOp<"vrank_alloc"> {
   let summary = "a buffer that each virtual rank keeps for a later loop";
   let description = [{
-    The type is the buffer type of one virtual rank; `offset` is the place of virtual rank 0 in the space of the
+    The type is the buffer type of one virtual rank; `offset` is the offset of virtual rank 0 in the space of the
     virtual ranks, in bytes. Commands outside of loops do not use it.
   }];
   let arguments = (ins I64Attr:$offset);
@@ -198,7 +198,7 @@ def Target_VrankAllocOp : Target_BufferOp<"vrank_alloc"> {
 def Target_SumAllocOp : Target_BufferOp<"sum_alloc"> {
   let summary = "a sum over leaves, and buffers for the partial sums of its subtrees";
   let description = [{
-    The type is the type of the sum; `offset` is its place in bytes. A rank needs one buffer for each level of
+    The type is the type of the sum; `offset` is in bytes. A rank needs one buffer for each level of
     the tree that it works on at the same time.
   }];
   let arguments = (ins I64Attr:$offset);
@@ -211,6 +211,15 @@ def Target_VrankNumberOp : Target_BufferOp<"vrank_number"> {
     It is a scalar; only commands between tessera_target.each_vrank and its end read it.
   }];
   let assemblyFormat = "attr-dict `:` type($result)";
+}
+
+def Target_SizeOp : Target_BufferOp<"size"> {
+  let summary = "a size that follows from the open dim of the entry, by its number; only read";
+  let description = [{
+    It is a scalar i64. Number 0 is the dim itself.
+  }];
+  let arguments = (ins I64Attr:$index);
+  let assemblyFormat = "$index attr-dict `:` type($result)";
 }
 
 //===--- commands --------------------------------------------------------------------------------===//
@@ -237,6 +246,13 @@ def Target_CopyOp : Target_Op<"copy", [HasParent<"FuncOp">, SameTypeOperands]> {
   }];
   let arguments = (ins Target_Buffer:$to, Target_Buffer:$from);
   let assemblyFormat = "$to `,` $from attr-dict `:` type($to)";
+}
+
+def Target_VerifyOp : Target_Op<"verify", [HasParent<"FuncOp">]> {
+  let summary = "fails the run if an element of the buffer is not between `low` and `high`, or not finite";
+  let description = "`tessera_target.verify %y {low = 0.0, high = 1.0} : memref<4xf32>`";
+  let arguments = (ins Target_Buffer:$checked, F64Attr:$low, F64Attr:$high);
+  let assemblyFormat = "$checked attr-dict `:` type($checked)";
 }
 
 def Target_EachVrankOp : Target_Op<"each_vrank", [HasParent<"FuncOp">]> {
@@ -299,7 +315,7 @@ def Target_CollectiveOp : Target_Op<"collective", [HasParent<"FuncOp">]> {
                     concatenated
     reduce_scatter  a vrank_alloc <- a sum_alloc: a part of the sum of all
     slice           a vrank_alloc <- any buffer: a part of it; no bytes are sent
-    all_to_all      a vrank_alloc <- a vrank_alloc: part p of virtual rank q goes to place q of virtual rank p
+    all_to_all      a vrank_alloc <- a vrank_alloc: part p of virtual rank q goes to slot q of virtual rank p
 
     Both have the same type, except that dim 0 of a part is dim 0 of the whole divided by `ranks`, or the part is
     a vector of ceil(n / ranks) of n elements: bytes after the last element are not changed. algo, "ring" or
@@ -368,13 +384,13 @@ def Target_ImportOp : Target_Ordered<"import", [AttrSizedOperandSegments]> {
   }];
 }
 
-class Target_AwayOp<string mnemonic>
+class Target_OffloadingOp<string mnemonic>
     : Target_Ordered<mnemonic, [SameTypeOperands]> {
   let arguments = (ins Target_Buffer:$to, Target_Buffer:$from);
   let assemblyFormat = "$to `,` $from attr-dict `:` type($to)";
 }
 
-def Target_OffloadOp : Target_AwayOp<"offload"> {
+def Target_OffloadOp : Target_OffloadingOp<"offload"> {
   let summary = "begins to copy a part of the workspace to host memory";
   let description = [{
     `%t = tessera_target.offload %h, %x : memref<64xf32>`
@@ -384,12 +400,12 @@ def Target_OffloadOp : Target_AwayOp<"offload"> {
   }];
 }
 
-def Target_PrefetchOp : Target_AwayOp<"prefetch"> {
+def Target_PrefetchOp : Target_OffloadingOp<"prefetch"> {
   let summary = "begins to copy an offloaded buffer back";
   let description = [{
     `%t = tessera_target.prefetch %y, %h : memref<64xf32>`
 
-    Like tessera_target.offload; no command reads or writes %y before the await. %y may have another place than the
+    Like tessera_target.offload; no command reads or writes %y before the await. %y may have another slot than the
     offloaded buffer.
   }];
 }
@@ -413,7 +429,7 @@ def Target_AwaitOp : Target_Op<"await"> {
 // ops are checked, printed and parsed, and a kernel that contains one is an error (TSR-0511).
 class Target_Instr<string mnemonic> : Target_Op<mnemonic> {
   let arguments = (ins StrAttr:$text, StrAttr:$constraints, Variadic<AnyType>:$inputs,
-      OptionalAttr<StrAttr>:$requires);
+      OptionalAttr<StrAttr>:$requires, UnitAttr:$deterministic);
   let results = (outs Variadic<AnyType>:$outputs);
   let assemblyFormat = [{
     $text `,` $constraints `(` $inputs `)` (`requires` `=` $requires^)? attr-dict
@@ -428,7 +444,8 @@ def Target_PtxInstrOp : Target_Instr<"ptx_instr"> {
 
     One constraint for each result ("=h", "=r", "=l", "=f", "=d"), then for each input (or "n", or the number
     of the result that shares its register); `$i` is the i-th of them. The text ends with ';'. Instructions in
-    host/features.def require the features listed there. Code generation does not support this op yet: TSR-0511.
+    host/features.def require the features listed there. `{deterministic}` says that the bits of the
+    results depend on the inputs alone; kernels of deterministic entries need it. Code generation does not support this op yet: TSR-0511.
   }];
 }
 

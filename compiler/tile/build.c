@@ -2,6 +2,7 @@
 #include "compiler/tile/build.h"
 
 #include "compiler/tile/attributes.h"
+#include "compiler/tile/open/extent.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -21,9 +22,7 @@ tsr_dtype tsr_tile_compute_dtype(tsr_dtype dtype) {
 }
 
 MlirType tsr_tile_storage_type(tsr_tile_builder *b, tsr_dtype dtype) {
-    if (dtype == TSR_DTYPE_UI8 || dtype == TSR_DTYPE_I1)
-        return mlirIntegerTypeGet(b->at.context, 8);
-    return tsr_dtype_make(b->at.context, dtype);
+    return tsr_dtype_make(b->at.context, tsr_dtype_stored(dtype));
 }
 
 MlirType tsr_tile_value_type(tsr_tile_builder *b, tsr_dtype dtype, uint32_t lanes) {
@@ -90,6 +89,13 @@ MlirValue tsr_tile_gelu(tsr_tile_builder *b, MlirValue x, const char *form) {
                  tsr_attr_make_unit(b->at.context));
 }
 
+MlirValue tsr_tile_small(tsr_tile_builder *b, tsr_dtype dtype, MlirType type, double value) {
+    uint8_t code = 0;
+    TSR_ASSERT(tsr_dtype_is_small(dtype));
+    tsr_dtype_write(dtype, value, &code, 0);
+    return tsr_tile_int(b, type, (int8_t)code);
+}
+
 MlirValue tsr_tile_1(tsr_tile_builder *b, const char *op, MlirValue x) {
     return tsr_tile_to(b, op, x, mlirValueGetType(x));
 }
@@ -139,6 +145,7 @@ MlirValue tsr_tile_round(tsr_tile_builder *b, tsr_dtype dtype, MlirValue value) 
 /* ---- index arithmetic ------------------------------------------------------------------------ */
 
 MlirValue tsr_tile_index(tsr_tile_builder *b, int64_t value) {
+    if (tsr_extent_is_open(value)) return tsr_extent_value(b, value);
     return tsr_tile_int(b, tsr_tile_index_type(b), value);
 }
 
@@ -169,21 +176,24 @@ MlirValue tsr_tile_mul(tsr_tile_builder *b, MlirValue x, int64_t factor) {
     int64_t a = 0;
     if (factor == 1) return x;
     if (factor == 0) return tsr_tile_index(b, 0);
-    if (tsr_tile_index_known(x, &a)) return tsr_tile_index(b, a * factor);
+    if (tsr_tile_index_known(x, &a) && a >= 0)
+        return tsr_tile_index(b, tsr_extent_times(a, factor));
     return tsr_tile_2(b, "arith.muli", x, tsr_tile_index(b, factor));
 }
 
 MlirValue tsr_tile_div(tsr_tile_builder *b, MlirValue x, int64_t divisor) {
     int64_t a = 0;
     if (divisor == 1) return x;
-    if (tsr_tile_index_known(x, &a)) return tsr_tile_index(b, a / divisor);
+    if (tsr_tile_index_known(x, &a) && (!a || !tsr_extent_is_open(divisor)))
+        return tsr_tile_index(b, a ? a / divisor : 0);
     return tsr_tile_2(b, "arith.divui", x, tsr_tile_index(b, divisor));
 }
 
 MlirValue tsr_tile_rem(tsr_tile_builder *b, MlirValue x, int64_t divisor) {
     int64_t a = 0;
     if (divisor == 1) return tsr_tile_index(b, 0);
-    if (tsr_tile_index_known(x, &a)) return tsr_tile_index(b, a % divisor);
+    if (tsr_tile_index_known(x, &a) && (!a || !tsr_extent_is_open(divisor)))
+        return tsr_tile_index(b, a ? a % divisor : 0);
     return tsr_tile_2(b, "arith.remui", x, tsr_tile_index(b, divisor));
 }
 
@@ -364,8 +374,9 @@ MlirValue tsr_tile_load(tsr_tile_builder *b, tsr_dtype dtype, MlirValue buffer, 
     return tsr_tile_icompare(b, TSR_ICMP_NE, value, tsr_tile_int(b, type, 0));
 }
 
-/* True if the value is a narrow value that was rounded to `storage` and then widened. Storing the
- * narrow value gives the same bits as rounding again. */
+/* True if the value is a narrow value of `storage` that was widened, after a rounding or from given
+ * bits. Storing the narrow value gives the same bits as rounding again, except that a NaN made from
+ * bits keeps them. */
 static bool is_rounded(MlirValue value, MlirType storage, MlirValue *out_narrow) {
     MlirOperation owner = tsr_value_owner(value);
     if (!tsr_op_is(owner, TSR_ARITH_EXTF)) return false;
@@ -373,7 +384,7 @@ static bool is_rounded(MlirValue value, MlirType storage, MlirValue *out_narrow)
     if (!mlirTypeEqual(mlirValueGetType(narrow), storage)) return false;
     owner = tsr_value_owner(narrow);
     *out_narrow = narrow;
-    return tsr_op_is(owner, TSR_ARITH_TRUNCF);
+    return tsr_op_is(owner, TSR_ARITH_TRUNCF) || tsr_op_is(owner, TSR_ARITH_BITCAST);
 }
 
 static MlirValue to_storage(tsr_tile_builder *b, tsr_dtype dtype, MlirValue value) {
@@ -427,12 +438,18 @@ void tsr_tile_prefetch_vector(tsr_tile_builder *b, tsr_dtype dtype, MlirValue bu
 
 MlirValue tsr_tile_check_index(tsr_tile_builder *b, MlirValue value, MlirValue element,
                                int64_t argument, int64_t limit) {
-    MlirValue operands[] = {value, element};
+    bool is_open = tsr_extent_is_open(limit);
+    MlirValue operands[] = {value, element, is_open ? tsr_tile_index(b, limit) : tsr_tile_null};
+    limit = tsr_extent_high(b, limit);
     tsr_attr attrs[] = {{"argument", tsr_attr_make_i64(b->at.context, argument)},
                         {"limit", tsr_attr_make_i64(b->at.context, limit)},
                         {NULL, {NULL}}};
-    return tsr_build_value(&b->at, "tile.check_index", operands, 2,
+    return tsr_build_value(&b->at, "tile.check_index", operands, is_open ? 3 : 2,
                            tsr_tile_value_type(b, TSR_DTYPE_I1, 0), attrs);
+}
+
+void tsr_tile_barrier(tsr_tile_builder *b) {
+    tsr_build(&b->at, &(tsr_op_desc){.name = "tile.barrier"});
 }
 
 void tsr_tile_approximate(tsr_tile_builder *b, MlirBlock block) {

@@ -7,14 +7,17 @@
 #define TSR_COMPILER_TILE_BUILD_H
 
 #include "compiler/ir/mlir.h"
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 
 enum { TSR_TILE_CARRIED_MAX = 64 };
+
+struct tsr_open_sizes;
 
 typedef struct tsr_tile_builder {
     tsr_builder at; /* always at the end of at.block */
     const tsr_target *target;
-    bool wide;        /* tsr_tile_round does nothing: one rounding at the end is enough */
+    bool wide; /* tsr_tile_round does nothing: one rounding at the end is enough */
+    const struct tsr_open_sizes *open; /* of the kernel, or NULL: open/extent.h */
     bool approximate; /* functions may be the device's own, of absolute error below 2^-10 */
 } tsr_tile_builder;
 
@@ -54,7 +57,7 @@ MlirType tsr_tile_value_type(tsr_tile_builder *b, tsr_dtype dtype, uint32_t lane
 MlirType tsr_tile_vector_type(MlirType element, uint32_t lanes);
 MlirType tsr_tile_buffer_type(MlirType element, uint32_t rank, const int64_t *dims);
 
-/* ---- index arithmetic; constants fold ---- */
+/* ---- index arithmetic; constants fold; numbers are extents: open/extent.h ---- */
 MlirValue tsr_tile_index(tsr_tile_builder *b, int64_t value);
 bool tsr_tile_index_known(MlirValue value, int64_t *out_value);
 MlirValue tsr_tile_add(tsr_tile_builder *b, MlirValue x, MlirValue y);
@@ -69,6 +72,8 @@ MlirValue tsr_tile_offset(tsr_tile_builder *b, MlirValue x, int64_t y); /* x + y
 /* A splat of a floating-point or integer type, scalar or vector. */
 MlirValue tsr_tile_float(tsr_tile_builder *b, MlirType type, double value);
 MlirValue tsr_tile_int(tsr_tile_builder *b, MlirType type, int64_t value);
+/* The same for a float of 8 bits, from its value, rounded to nearest. */
+MlirValue tsr_tile_small(tsr_tile_builder *b, tsr_dtype dtype, MlirType type, double value);
 /* The results have the type of the operands. */
 MlirValue tsr_tile_1(tsr_tile_builder *b, const char *op, MlirValue x);
 MlirValue tsr_tile_2(tsr_tile_builder *b, const char *op, MlirValue x, MlirValue y);
@@ -159,6 +164,8 @@ void tsr_tile_prefetch_later(tsr_tile_builder *b, MlirValue buffer, MlirValue of
 /* Gives this hint for `lanes` elements from the offset on. */
 void tsr_tile_prefetch_vector(tsr_tile_builder *b, tsr_dtype dtype, MlirValue buffer,
                               MlirValue offset, uint32_t lanes);
+/* Each thread of the program sees what the others wrote before. */
+void tsr_tile_barrier(tsr_tile_builder *b);
 /* Allows the device's own functions in the block. */
 void tsr_tile_approximate(tsr_tile_builder *b, MlirBlock block);
 /* Marks loads and stores of whole vectors, so that each lane moves 16 bytes. All vectors of the

@@ -6,19 +6,18 @@
 #include "compiler/graph/graph.h"
 #include "compiler/ir/attributes.h"
 #include "compiler/ir/op_rows.h"
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/tile/attention/attention.h"
 #include "compiler/tile/attributes.h"
 #include "compiler/tile/gpu/attention.h"
 #include "compiler/tile/gpu/attention_grad.h"
-#include "compiler/tile/gpu/factors.h"
 #include "compiler/tile/gpu/heads.h"
-#include "compiler/tile/gpu/pitch.h"
 #include "compiler/tile/gpu/product.h"
-#include "compiler/tile/gpu/relayout.h"
 #include "compiler/tile/gpu/transpose.h"
 #include "compiler/tile/kernels/scatter.h"
+#include "compiler/tile/open.h"
+#include "compiler/tile/plan.h"
 #include "compiler/tile/products/gemm.h"
 #include "compiler/tile/reductions/reduce_parts.h"
 #include "compiler/tile/region.h"
@@ -34,14 +33,21 @@
 typedef struct family {
     tsr_result (*lower)(tsr_tile_group *group);
     tsr_carries carries;
+    bool is_open;                                      /* rows of an open dim: open.h */
+    tsr_result (*with_extents)(tsr_tile_group *group); /* NULL: there is no such kernel */
 } family;
 
 /* By the group's op that is not elementwise; TSR_OP_NONE: the group has only elementwise ops. */
 static const family families[TSR_OP_COUNT] = {
-    [TSR_OP_NONE] = {tsr_tile_lower_map, TSR_CARRIES_VIEWS},
-#define X(ID, lower, carries) [TSR_##ID] = {lower, TSR_CARRIES_##carries},
+    [TSR_OP_NONE] = {tsr_tile_lower_map, TSR_CARRIES_VIEWS, true, tsr_open_lower_map},
+#define OPEN true
+#define FIXED false
+#define X(ID, lower, carries, open, with_extents)                                                  \
+    [TSR_##ID] = {lower, TSR_CARRIES_##carries, open, with_extents},
 #include "compiler/tile/families.def"
 #undef X
+#undef OPEN
+#undef FIXED
 };
 
 static const family *find_family(MlirOperation root) {
@@ -84,7 +90,7 @@ tsr_tile_group tsr_tile_group_make(tsr_ctx *ctx, tsr_arena *arena, const tsr_tar
                             .name = tsr_op_symbol(func),
                             .op = func,
                             .body = tsr_op_body(func),
-                            .is_native = native && target->arch,
+                            .is_native = native && tsr_target_has_matrix_units(target),
                             .has_dot = native && target->has_dot};
     group.b.target = target;
     group.b.at.context = mlirOperationGetContext(func);
@@ -170,9 +176,22 @@ static bool is_read(MlirValue operand, MlirValue argument) {
     return tsr_op_is(cast, TSR_GRAPH_CAST) && mlirValueEqual(tsr_op_operand(cast, 0), argument);
 }
 
+bool tsr_tile_op_is_open(MlirOperation root) {
+    const family *found = find_family(root);
+    return found && found->is_open;
+}
+
+bool tsr_tile_op_takes_extents(MlirOperation root) {
+    const family *found = find_family(root);
+    return found && found->with_extents;
+}
+
 /* True if only elementwise ops read the argument, so that an output of its type may share its
  * memory. */
 static bool is_replaceable(const tsr_tile_group *group, MlirValue argument) {
+    bool is_dim = group->open_high &&
+                  mlirBlockArgumentGetArgNumber(argument) + 1 == (intptr_t)group->input_count;
+    if (is_dim) return false;
     TSR_FOR_EACH_OP(op, group->body) {
         const tsr_op_row *row = tsr_op_row_find(op);
         if (!row || row->op_class == TSR_CLASS_MAP || row->op_class == TSR_CLASS_CONSTANT) continue;
@@ -233,6 +252,7 @@ static tsr_result write_facts(const tsr_tile_group *group, tsr_attr *attrs) {
 /* Matrix units compute products and attention if the bundle's numerics allow it. */
 static tsr_result lower_body(tsr_tile_group *group, const family *found) {
     bool taken = false;
+    if (group->has_extents) return found->with_extents(group);
     if (is_rows(group)) return tsr_tile_lower_rows(group);
     if (is_batch(group)) return tsr_tile_lower_batch(group);
     if (group->is_native && found->lower == tsr_tile_lower_matmul)
@@ -253,7 +273,7 @@ static tsr_result write_func(tsr_tile_group *group, MlirBlock block) {
     MlirRegion body = mlirRegionCreate();
     mlirRegionAppendOwnedBlock(body, block);
     MlirContext context = group->b.at.context;
-    tsr_attr attrs[20] = {{"sym_name", tsr_attr_make_string(context, group->name)},
+    tsr_attr attrs[21] = {{"sym_name", tsr_attr_make_string(context, group->name)},
                           {"grid", tsr_attr_make_i64(context, group->grid)}};
     size_t count = 2;
     if (group->tile_count)
@@ -275,6 +295,9 @@ static tsr_result write_func(tsr_tile_group *group, MlirBlock block) {
     if (group->cooperative > 1)
         attrs[count++] =
             (tsr_attr){TSR_COOPERATIVE_NAME, tsr_attr_make_i64(context, group->cooperative)};
+    if (group->open_high)
+        attrs[count++] =
+            (tsr_attr){TSR_OPEN_GRID_NAME, tsr_attr_make_i64s(context, 3, group->open_grid)};
     if (group->together > 1)
         attrs[count++] = (tsr_attr){TSR_TOGETHER_NAME, tsr_attr_make_i64(context, group->together)};
     tsr_result result = write_facts(group, attrs + count);
@@ -299,7 +322,8 @@ static tsr_result lower_kernel(tsr_tile_group *group, const family *found,
     TRY(group->ctx, tsr_tile_group_open(group, &block));
     group->b.at.block = block;
     group->grid = 1;
-    tsr_result result = step ? step->lower(group, plan) : lower_body(group, found);
+    tsr_result result = tsr_tile_open_begin(group);
+    if (!result.code) result = step ? step->lower(group, plan) : lower_body(group, found);
     if (result.code) {
         mlirBlockDestroy(block);
         return tsr_trace_(group->ctx, result, __FILE__, __LINE__);
@@ -333,36 +357,39 @@ static tsr_result lower_group(tsr_tile_group *group) {
         if (group->is_native) TRY(ctx, tsr_tile_plan_attend_grad(group, &sequence, &is_sequence));
         if (!is_sequence) tsr_tile_plan_wide_grad(group, &sequence, &is_sequence);
     }
+    bool is_open = tsr_op_has(group->op, TSR_OPEN_HIGH_NAME); /* one kernel */
+    if (is_open) return lower_kernel(group, found, NULL, NULL);
     if (found->lower == tsr_tile_lower_reduce && !is_rows(group))
         TRY(ctx, tsr_tile_plan_reduce(group, &sequence, &is_sequence));
-    if (found->lower == tsr_tile_lower_scatter_add)
-        TRY(ctx, tsr_tile_plan_scatter_add(group, &sequence, &is_sequence));
+    if (found->lower == tsr_tile_lower_scatter)
+        TRY(ctx, tsr_tile_plan_scatter(group, &sequence, &is_sequence));
     if (is_rows(group)) TRY(ctx, tsr_tile_plan_rows(group, &sequence, &is_sequence));
     return is_sequence ? lower_steps(group, &sequence) : lower_kernel(group, found, NULL, NULL);
 }
 
-static bool is_native(MlirModule module) {
-    const char *numerics = tsr_op_string(mlirModuleGetOperation(module), TSR_NUMERICS_NAME);
-    return numerics && strcmp(numerics, "native") == 0;
+/* The sizes that the schedule chose for the kernel of the group after this op. */
+static void read_given(tsr_tile_group *group, MlirOperation tiling) {
+    const char *kernel = mlirOperationIsNull(tiling) ? NULL : tsr_tiling_kernel(tiling);
+    size_t count = 0;
+    if (!kernel || strcmp(kernel, group->name) != 0) return;
+    if (tsr_tiling_read(tiling, group->given, &count)) group->planned = tsr_tiling_kind_of(tiling);
 }
 
 static tsr_result lower_groups(tsr_ctx *ctx, const tsr_target *target, MlirModule module,
                                tsr_arena *arena) {
-    bool native = is_native(module);
-    if (native && target->arch) {
-        TRY(ctx, tsr_gpu_transpose_factors(ctx, target, module, arena));
-        TRY(ctx, tsr_gpu_relayout_factors(ctx, target, module, arena));
-        tsr_pass_hoist(module);
-        TRY(ctx, tsr_gpu_join_heads(ctx, target, module, arena));
-        TRY(ctx, tsr_gpu_choose_pitches(ctx, target, module, arena));
-    }
-    if (target->arguments_max && !tsr_schedule_batch(module, target->arguments_max))
-        FAIL(ctx, TSR_MEMORY, "no memory to batch the calls for '%s'", target->name);
+    const char *numerics = tsr_op_string(mlirModuleGetOperation(module), TSR_NUMERICS_NAME);
+    bool native = numerics && strcmp(numerics, "native") == 0;
+    MlirOperation tiling = {NULL};
     TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
+        if (tsr_op_is(op, TSR_SCHED_TILE)) tiling = op;
         if (!tsr_op_is(op, TSR_SCHED_FUNC)) continue;
         tsr_tile_group group = tsr_tile_group_make(ctx, arena, target, native, op);
+        read_given(&group, tiling);
         TRY(ctx, lower_group(&group));
         mlirOperationDestroy(op);
+    }
+    TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
+        if (tsr_op_is(op, TSR_SCHED_TILE)) mlirOperationDestroy(op);
     }
     return TSR_SUCCESS;
 }
@@ -378,17 +405,11 @@ static bool share_values(MlirModule module) {
     return done;
 }
 
-tsr_result tsr_tile_lower(tsr_ctx *ctx, MlirModule schedule_module, const tsr_target *target,
-                          MlirModule *out_tile_module) {
+tsr_result tsr_tile_lower_planned(tsr_ctx *ctx, MlirModule planned, const tsr_target *target,
+                                  MlirModule *out_tile_module) {
     tsr_arena arena = {0};
-    MlirOperation op = mlirOperationClone(mlirModuleGetOperation(schedule_module));
-    MlirModule module = mlirModuleFromOperation(op);
-    tsr_op_set(op, TSR_TARGET_NAME,
-               tsr_attr_make_string(mlirOperationGetContext(op), target->name));
-    if (tsr_gemm_has_registers(target)) tsr_pass_fuse_epilogues(module);
-    if (!target->warp_lanes) tsr_pass_narrow(module);
-    if (target->vector_bytes <= TSR_STRIP_BYTES)
-        tsr_schedule_pack(module, target->has_dot && is_native(module));
+    MlirModule module =
+        mlirModuleFromOperation(mlirOperationClone(mlirModuleGetOperation(planned)));
     tsr_result result = lower_groups(ctx, target, module, &arena);
     if (!result.code &&
         (!mlirOperationVerify(mlirModuleGetOperation(module)) || !share_values(module)))
@@ -399,5 +420,14 @@ tsr_result tsr_tile_lower(tsr_ctx *ctx, MlirModule schedule_module, const tsr_ta
     else
         mlirModuleDestroy(module);
     tsr_arena_finish(&arena);
+    return result;
+}
+
+tsr_result tsr_tile_lower(tsr_ctx *ctx, MlirModule schedule_module, const tsr_target *target,
+                          MlirModule *out_tile_module) {
+    MlirModule planned;
+    TRY(ctx, tsr_tile_plan(ctx, schedule_module, target, NULL, &planned));
+    tsr_result result = tsr_tile_lower_planned(ctx, planned, target, out_tile_module);
+    mlirModuleDestroy(planned);
     return result;
 }

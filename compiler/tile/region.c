@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compiler/tile/region.h"
 
+#include "compiler/ir/attributes.h"
 #include "compiler/tile/attributes.h"
+#include "compiler/tile/open.h"
 #include "runtime/base/kernel.h"
 
 #include <string.h>
@@ -10,35 +12,35 @@
 
 int64_t tsr_space_count(const tsr_space *space) {
     int64_t count = 1;
-    for (uint32_t d = 0; d < space->rank; d++) count *= space->dims[d];
+    for (uint32_t d = 0; d < space->rank; d++) count = tsr_extent_times(count, space->dims[d]);
     return count;
 }
 
 static void set_strides(tsr_view *view, const tsr_shape *shape, int64_t pitch,
-                        const tsr_space *space, const bool *kept) {
+                        const tsr_space *space, const bool *parallel) {
     uint32_t from = shape->rank;
     int64_t stride = 1;
     for (uint32_t d = space->rank; d-- > 0 && from > 0;) {
-        if (kept && !kept[d]) continue;
+        if (parallel && !parallel[d]) continue;
         int64_t size = (int64_t)shape->dims[--from];
         TSR_ASSERT(size == 1 || size == space->dims[d]);
         view->strides[d] = size == 1 ? 0 : stride;
-        stride *= pitch && from + 1 == shape->rank ? pitch : size;
+        stride = tsr_extent_times(stride, pitch && from + 1 == shape->rank ? pitch : size);
     }
     TSR_ASSERT(from == 0);
 }
 
 void tsr_view_init(tsr_view *view, tsr_dtype dtype, MlirValue buffer, const tsr_shape *shape,
-                   const tsr_space *space, const bool *kept) {
+                   const tsr_space *space, const bool *parallel) {
     *view = (tsr_view){.dtype = dtype, .buffer = buffer};
-    set_strides(view, shape, 0, space, kept);
+    set_strides(view, shape, 0, space, parallel);
 }
 
 void tsr_view_of_argument(tsr_view *view, const tsr_tile_group *group, uint32_t number,
-                          const tsr_space *space, const bool *kept) {
+                          const tsr_space *space, const bool *parallel) {
     const tsr_type *type = &group->types[number];
     *view = (tsr_view){.dtype = type->dtype, .buffer = group->buffers[number]};
-    set_strides(view, &type->shape, group->pitches[number], space, kept);
+    set_strides(view, &type->shape, group->pitches[number], space, parallel);
 }
 
 typedef struct view_list {
@@ -67,7 +69,8 @@ typedef struct merge {
 
 static bool can_merge(tsr_view *view, void *user) {
     const merge *m = user;
-    return view->strides[m->dim - 1] == view->strides[m->dim] * m->space->dims[m->dim];
+    return view->strides[m->dim - 1] ==
+           tsr_extent_times(view->strides[m->dim], m->space->dims[m->dim]);
 }
 
 static bool drop_stride(tsr_view *view, void *user) {
@@ -105,7 +108,7 @@ void tsr_space_collapse(tsr_space *space, tsr_region *const *regions, uint32_t r
         if (space->reduced[m.dim] != space->reduced[m.dim - 1]) continue;
         if (!each_view(&list, can_merge, &m)) continue;
         each_view(&list, merge_stride, &m);
-        space->dims[m.dim - 1] *= space->dims[m.dim];
+        space->dims[m.dim - 1] = tsr_extent_times(space->dims[m.dim - 1], space->dims[m.dim]);
         drop_dim(space, m.dim);
     }
 }
@@ -117,7 +120,7 @@ typedef struct collector {
     uint32_t capacity;
     MlirValue given;
     const tsr_space *space;
-    const bool *kept;
+    const bool *parallel;
 } collector;
 
 static tsr_node *find_node(const tsr_region *region, MlirValue source) {
@@ -131,7 +134,7 @@ static tsr_result add_node(collector *c, MlirValue source, tsr_node **out_node) 
     tsr_type type;
     tsr_node *node = TSR_NEW(group->arena, tsr_node, 1);
     if (!node) FAIL(group->ctx, TSR_MEMORY, "no memory to lower '%s'", group->name);
-    if (!tsr_value_type(source, &type))
+    if (!tsr_tile_group_type(group, source, &type))
         FAIL(group->ctx, TSR_INTERNAL, "'%s' holds a value without an element type", group->name);
     TSR_ASSERT(c->region->node_count < c->capacity);
     node->source = source;
@@ -165,7 +168,7 @@ static tsr_result add_constant(collector *c, tsr_node *node) {
     MlirValue buffer = tsr_build_value(&group->b.at, "tile.constant", NULL, 0,
                                        tsr_tile_buffer_type(element, type.shape.rank, dims), attrs);
     node->kind = TSR_NODE_VIEW;
-    tsr_view_init(&node->view, type.dtype, buffer, &type.shape, c->space, c->kept);
+    tsr_view_init(&node->view, type.dtype, buffer, &type.shape, c->space, c->parallel);
     return TSR_SUCCESS;
 }
 
@@ -173,15 +176,15 @@ static tsr_result add_iota(collector *c, tsr_node *node) {
     tsr_tile_group *group = c->region->group;
     tsr_type type;
     int64_t axis = 0;
-    if (!tsr_value_type(node->source, &type) || !tsr_op_i64(node->op, "axis", &axis) || axis < 0 ||
-        axis >= (int64_t)type.shape.rank)
+    if (!tsr_tile_group_type(group, node->source, &type) || !tsr_op_i64(node->op, "axis", &axis) ||
+        axis < 0 || axis >= (int64_t)type.shape.rank)
         FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed iota", group->name);
     /* Computes the strides as if only the axis had a size: its stride is 1, and all other strides
      * are 0. */
     for (uint32_t d = 0; d < type.shape.rank; d++)
         if (d != axis) type.shape.dims[d] = 1;
     node->kind = TSR_NODE_IOTA;
-    tsr_view_init(&node->view, type.dtype, tsr_tile_null, &type.shape, c->space, c->kept);
+    tsr_view_init(&node->view, type.dtype, tsr_tile_null, &type.shape, c->space, c->parallel);
     return TSR_SUCCESS;
 }
 
@@ -201,7 +204,7 @@ static tsr_result add_leaf(collector *c, MlirValue source) {
     if (!mlirOperationIsNull(node->op)) return add_constant(c, node);
     node->kind = TSR_NODE_VIEW;
     tsr_view_of_argument(&node->view, group, (uint32_t)mlirBlockArgumentGetArgNumber(source),
-                         c->space, c->kept);
+                         c->space, c->parallel);
     return TSR_SUCCESS;
 }
 
@@ -254,11 +257,11 @@ static uint32_t count_ops(MlirBlock block) {
 }
 
 tsr_result tsr_region_init(tsr_tile_group *group, const MlirValue *values, uint32_t value_count,
-                           MlirValue given, const tsr_space *space, const bool *kept,
+                           MlirValue given, const tsr_space *space, const bool *parallel,
                            tsr_region *out_region) {
     uint32_t op_count = count_ops(group->body), filled = 0;
     tsr_region region = {.group = group};
-    collector c = {&region, op_count + group->input_count + 1, given, space, kept};
+    collector c = {&region, op_count + group->input_count + 1, given, space, parallel};
     region.nodes = TSR_NEW(group->arena, tsr_node *, c.capacity);
     region.results = TSR_NEW(group->arena, tsr_node *, value_count + 1);
     MlirOperation *ops = TSR_NEW(group->arena, MlirOperation, op_count + 1);
@@ -350,16 +353,36 @@ void tsr_point_unflatten(tsr_tile_builder *b, tsr_point *point, const bool *sele
         if (!selected[d]) continue;
         MlirValue index = tsr_tile_div(b, flat, inner);
         point->index[d] = outermost[d] ? index : tsr_tile_rem(b, index, space->dims[d]);
-        inner *= space->dims[d];
+        inner = tsr_extent_times(inner, space->dims[d]);
     }
+}
+
+/* A number that follows from open dims. */
+static MlirValue open_value(tsr_tile_builder *b, const tsr_node *node, uint64_t dim) {
+    MlirType type = tsr_tile_value_type(b, node->dtype, 0);
+    MlirType whole = tsr_tile_value_type(b, TSR_DTYPE_I64, 0);
+    MlirType wide = tsr_tile_value_type(b, TSR_DTYPE_F64, 0);
+    MlirValue value = tsr_tile_to(b, "arith.index_cast", tsr_tile_index(b, (int64_t)dim), whole);
+    if (!tsr_dtype_is_float(node->dtype))
+        return mlirTypeEqual(type, whole) ? value : tsr_tile_to(b, "arith.trunci", value, type);
+    if (!tsr_op_has(node->op, TSR_OPEN_INVERSE_NAME))
+        return tsr_tile_to(b, "arith.sitofp", value, type);
+    value = tsr_tile_2(b, "arith.divf", tsr_tile_float(b, wide, 1),
+                       tsr_tile_to(b, "arith.sitofp", value, wide));
+    return mlirTypeEqual(type, wide) ? value : tsr_tile_to(b, "arith.truncf", value, type);
 }
 
 MlirValue tsr_splat_value(tsr_tile_builder *b, const tsr_node *node) {
     MlirAttribute element = mlirDenseElementsAttrGetSplatValue(tsr_op_attr(node->op, "value"));
     MlirType type = tsr_tile_value_type(b, node->dtype, 0);
+    uint64_t dim;
+    if (tsr_dim_read(tsr_op_attr(node->op, TSR_OPEN_VALUE_NAME), &dim))
+        return open_value(b, node, dim);
     if (tsr_dtype_is_float(node->dtype))
         return tsr_tile_float(b, type, mlirFloatAttrGetValueDouble(element));
-    if (node->dtype == TSR_DTYPE_UI8)
+    if (tsr_dtype_is_small(node->dtype))
+        return tsr_tile_small(b, node->dtype, type, mlirFloatAttrGetValueDouble(element));
+    if (tsr_dtype_is_unsigned(node->dtype))
         return tsr_tile_int(b, type, (int64_t)mlirIntegerAttrGetValueUInt(element));
     if (node->dtype == TSR_DTYPE_I1) {
         bool on = mlirAttributeIsABool(element) ? mlirBoolAttrGetValue(element)
@@ -430,6 +453,7 @@ static bool is_large(const tsr_view *view, const tsr_space *space, uint32_t lane
     enum { BYTES_MIN = 32 << 20 };
     int64_t size = (int64_t)tsr_dtype_size(view->dtype), last = (int64_t)space->rank - 1;
     return last >= 0 && lanes && !view->stored && view->strides[last] == 1 && !view->offset &&
+           !tsr_extent_is_open(tsr_space_count(space)) &&
            tsr_space_count(space) * size >= BYTES_MIN && lanes * size % TSR_BUFFER_ALIGN_BYTES == 0;
 }
 

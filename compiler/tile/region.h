@@ -11,10 +11,12 @@
 #ifndef TSR_COMPILER_TILE_REGION_H
 #define TSR_COMPILER_TILE_REGION_H
 
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
+#include "compiler/schedule/tiling.h"
 #include "compiler/tile/elements/element.h"
+#include "compiler/tile/open/extent.h"
 
-enum { TSR_TILE_SIZES_MAX = 10 };
+enum { TSR_TILE_REFUSAL_MAX = 320 };
 
 /* The group being lowered, which every kernel family gets. */
 typedef struct tsr_tile_group {
@@ -37,12 +39,20 @@ typedef struct tsr_tile_group {
     int64_t grid;                     /* out: programs, at least 1 */
     int64_t tile[TSR_TILE_SIZES_MAX]; /* out: the sizes chosen, if there is a choice */
     size_t tile_count;
-    int64_t warps, registers; /* out: attributes of tile.func; 0: not set */
-    int64_t teams, together;  /* out: likewise; see target.h */
-    int64_t cooperative;      /* out: likewise; more than 1 only without `warps` */
-    int64_t block_programs;   /* out: likewise; more than 1: several programs share a block */
-    bool contracts;           /* out: TSR_CONTRACT_NAME */
-    bool has_choices;         /* out: TSR_SKIP_NAME picks another kernel */
+    tsr_tiling_kind planned; /* the kind of `given`, which are all sizes; NONE: not planned yet */
+    int64_t given[TSR_TILE_SIZES_MAX];  /* the sizes that the schedule gives; 0: not given */
+    char refusal[TSR_TILE_REFUSAL_MAX]; /* out: why no kernel has these sizes; "": some has */
+    int64_t warps, registers;           /* out: attributes of tile.func; 0: not set */
+    int64_t teams, together;            /* out: likewise; see target.h */
+    int64_t cooperative;                /* out: likewise; more than 1 only without `warps` */
+    int64_t block_programs; /* out: likewise; more than 1: several programs share a block */
+    bool contracts;         /* out: TSR_CONTRACT_NAME */
+    bool has_choices;       /* out: TSR_SKIP_NAME picks another kernel */
+    tsr_open_sizes open;    /* its open dims, whose sizes are the last inputs (open.h) */
+    bool has_extents;       /* dims of its types can be open; else they have the largest sizes */
+    int64_t open_high;      /* the largest size of the open dim; 0: the group has none */
+    MlirValue open_size;    /* its size in a call */
+    int64_t open_grid[3];   /* out: TSR_OPEN_GRID_NAME */
 } tsr_tile_group;
 
 /* lower.c */
@@ -54,6 +64,17 @@ TSR_RESULT tsr_tile_group_read(tsr_tile_group *group);
  * it. */
 TSR_RESULT tsr_tile_group_open(tsr_tile_group *group, MlirBlock *out_block);
 
+/* Notes why no kernel can have the given sizes: the size, its value, and the rule with the value
+ * that it allows. Returns false. */
+bool tsr_tile_refuse(tsr_tile_group *group, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* The type of a value in the group; of a group with extents, dims can be open. */
+bool tsr_tile_group_type(const tsr_tile_group *group, MlirValue value, tsr_type *out_type);
+/* tsr_op_i64s, where numbers can be extents. */
+bool tsr_tile_group_numbers(const tsr_tile_group *group, MlirOperation op, const char *name,
+                            int64_t out_extents[TSR_RANK_MAX], size_t *out_count);
+
 /* The arguments of a group that may have a pitch. */
 typedef enum tsr_carries {
     TSR_CARRIES_NONE,
@@ -64,6 +85,7 @@ typedef enum tsr_carries {
 } tsr_carries;
 tsr_carries tsr_tile_group_carries(const tsr_tile_group *group);
 
+/* Dims, strides and offsets are extents (open/extent.h). */
 typedef struct tsr_space {
     uint32_t rank;
     int64_t dims[TSR_RANK_MAX];
@@ -106,19 +128,19 @@ typedef struct tsr_region {
     tsr_node **results; /* one per root value asked for */
 } tsr_region;
 
-/* A dense row-major view of `shape`, broadcast from the right into the space's dimensions. `kept`
- * selects the dimensions that it has (NULL: all); the others get stride 0. */
+/* A dense row-major view of `shape`, broadcast from the right into the space's dimensions.
+ * `parallel` selects the dimensions that it has (NULL: all); the others get stride 0. */
 void tsr_view_init(tsr_view *view, tsr_dtype dtype, MlirValue buffer, const tsr_shape *shape,
-                   const tsr_space *space, const bool *kept);
+                   const tsr_space *space, const bool *parallel);
 /* The same for an argument of the group, inputs first, with its pitch. */
 void tsr_view_of_argument(tsr_view *view, const tsr_tile_group *group, uint32_t number,
-                          const tsr_space *space, const bool *kept);
+                          const tsr_space *space, const bool *parallel);
 
 /* Collects the ops that `values` need, down to the group's arguments; `given` (nullable) is a leaf
  * that the family sets. Fails with TSR_INTERNAL on an op that is not elementwise, or with
  * TSR_MEMORY. */
 TSR_RESULT tsr_region_init(tsr_tile_group *group, const MlirValue *values, uint32_t value_count,
-                           MlirValue given, const tsr_space *space, const bool *kept,
+                           MlirValue given, const tsr_space *space, const bool *parallel,
                            tsr_region *out_region);
 
 /* Drops dimensions of size 1 and merges neighbours if all views allow it and both or neither are
@@ -204,10 +226,11 @@ TSR_RESULT tsr_tile_lower_gather(tsr_tile_group *group);
 TSR_RESULT tsr_tile_lower_pack(tsr_tile_group *group);
 TSR_RESULT tsr_tile_lower_pad(tsr_tile_group *group);
 TSR_RESULT tsr_tile_lower_rows(tsr_tile_group *group); /* several reductions */
-TSR_RESULT tsr_tile_lower_scatter_add(tsr_tile_group *group);
+TSR_RESULT tsr_tile_lower_scatter(tsr_tile_group *group);
 TSR_RESULT tsr_tile_lower_slice(tsr_tile_group *group);
 TSR_RESULT tsr_tile_lower_sort(tsr_tile_group *group);
 TSR_RESULT tsr_tile_lower_top_k(tsr_tile_group *group);
+TSR_RESULT tsr_tile_lower_words(tsr_tile_group *group);
 TSR_RESULT tsr_tile_lower_max_pool2d(tsr_tile_group *group);
 TSR_RESULT tsr_tile_lower_avg_pool2d(tsr_tile_group *group);
 TSR_RESULT tsr_tile_lower_max_pool2d_grad(tsr_tile_group *group);

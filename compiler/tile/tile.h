@@ -70,17 +70,30 @@
 #ifndef TSR_COMPILER_TILE_TILE_H
 #define TSR_COMPILER_TILE_TILE_H
 
-#include "compiler/ir/features.h"
 #include "compiler/ir/mlir.h"
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/features.h"
+#include "compiler/ir/targets/target.h"
+#include "compiler/schedule/choices.h"
 
-/* Makes a new module, which the caller owns. TSR_INTERNAL names the group that has no lowering. */
+/* The last step of the schedule, for one target: which weights are packed, which copies are made,
+ * and the sizes of each kernel, as tsched.tile before the kernel's group. Makes a new module, which
+ * the caller owns. `choices` (nullable) take precedence over models; TSR_COMPILE after a diagnostic
+ * if a kernel cannot have the sizes of its choice. */
+TSR_RESULT tsr_tile_plan(tsr_ctx *ctx, MlirModule schedule_module, const tsr_target *target,
+                         const tsr_choices *choices, MlirModule *out_planned);
+
+/* Makes a new module, which the caller owns, from the result of tsr_tile_plan. TSR_INTERNAL names
+ * the group that has no lowering. */
+TSR_RESULT tsr_tile_lower_planned(tsr_ctx *ctx, MlirModule planned, const tsr_target *target,
+                                  MlirModule *out_tile_module);
+/* Plans and lowers. */
 TSR_RESULT tsr_tile_lower(tsr_ctx *ctx, MlirModule schedule_module, const tsr_target *target,
                           MlirModule *out_tile_module);
 
 /* The rule of tile.segment (segments/verify.c); returns false after it emitted an error. */
 bool tsr_tile_rule_segment(MlirOperation op);
-bool tsr_tile_rule_dot(MlirOperation op); /* the rule of tile.dot: dot.c */
+bool tsr_tile_rule_dot(MlirOperation op);       /* the rule of tile.dot: dot.c */
+bool tsr_tile_rule_dot_bytes(MlirOperation op); /* words.c */
 /* The rule of tile.load_fragment (gpu/verify.c). */
 bool tsr_tile_rule_load_fragment(MlirOperation op);
 bool tsr_tile_rule_attend(MlirOperation op); /* the rule of tile.attend: gpu/verify_attend.c */

@@ -49,10 +49,10 @@ def Tile_FragmentType : TypeDef<Tile_Dialect, "Fragment"> {
   let hasCustomAssemblyFormat = 1;
 }
 
-def Tile_Buffer : StaticShapeMemRefOf<[F64, F32, BF16, F16, I64, I32, I8]>;
-def Tile_Element : AnyTypeOf<[F64, F32, BF16, F16, I64, I32, I8]>;
-def Tile_Value : AnyTypeOf<[Tile_Element, VectorOfRankAndType<[1], [F64, F32, BF16, F16, I64, I32, I8]>],
-    "a scalar or a 1-D vector of f64, f32, bf16, f16, i64, i32 or i8">;
+def Tile_Buffer : StaticShapeMemRefOf<[F64, F32, BF16, F16, I64, I32, I16, I8]>;
+def Tile_Element : AnyTypeOf<[F64, F32, BF16, F16, I64, I32, I16, I8]>;
+def Tile_Value : AnyTypeOf<[Tile_Element, VectorOfRankAndType<[1], [F64, F32, BF16, F16, I64, I32, I16, I8]>],
+    "a scalar or a 1-D vector of f64, f32, bf16, f16, i64, i32, i16 or i8">;
 def Tile_Float : AnyTypeOf<[F64, F32, VectorOfRankAndType<[1], [F64, F32]>],
     "a scalar or a 1-D vector of f64 or f32">;
 def Tile_Mask : VectorOfRankAndType<[1], [I1]>;
@@ -75,14 +75,14 @@ class Tile_Masks<string value, int mask> : PredOpTrait<
           "::llvm::cast<::mlir::VectorType>($_op." # value # ".getType()).getShape() == "
           "::llvm::cast<::mlir::VectorType>($_op.getOperand(" # mask # ").getType()).getShape())">>;
 
-def Tile_Lanes : VectorOfRankAndType<[1], [F64, F32, I64, I32, I8, I1]>;
+def Tile_Lanes : VectorOfRankAndType<[1], [F64, F32, I64, I32, I16, I8, I1]>;
 
 def Tile_FuncOp : Tile_Op<"func", [IsolatedFromAbove, Symbol, SingleBlock]> {
   let summary = "defines a kernel: `grid` independent programs";
   let description = [{
     `tile.func @scale(%x: memref<64xf32>, %y: memref<64xf32>) grid 4 { ... tile.return }`
 
-    Buffers are dense and row-major. The body runs once for each program of the grid; the order and the place of
+    Buffers are dense and row-major. The body runs once for each program of the grid; the order and the processor of
     the programs are undefined. Two programs never write the same element.
 
     outputs   the number of written arguments, which are the last ones; ops that call the kernel need it.
@@ -273,7 +273,7 @@ def Tile_FetchOp : Tile_Op<"fetch", [PredOpTrait<"elements of both buffers are o
 
     This op is for GPUs. The program continues while the copy runs; the elements are available after
     tile.fetched. The local buffer has `tile.own`: each lane copies the elements that it will load itself, and
-    only a load of the same number of elements at the same place finds them. An element whose mask bit is off
+    only a load of the same number of elements at the same offset finds them. An element whose mask bit is off
     becomes zero, and its memory is not accessed.
   }];
   let arguments = (ins Arg<Tile_Buffer, "", [MemRead]>:$from, Index:$offset, Arg<Tile_Buffer, "", [MemWrite]>:$to, Index:$at,
@@ -336,15 +336,31 @@ def Tile_DotOp : Tile_CheckedOp<"dot", [Pure, AllTypesMatch<["sum", "result"]>]>
   let assemblyFormat = "$a `,` $b `,` $sum attr-dict `:` type($a) `,` type($b) `,` type($sum)";
 }
 
+def Tile_DotBytesOp : Tile_CheckedOp<"dot_bytes", [Pure, AllTypesMatch<["a", "b", "sum", "result"]>]> {
+  let summary = "adds the products of the bytes of two words to each sum";
+  let description = [{
+    `%r = tile.dot_bytes %a, %b, %sum {a_unsigned} : vector<16xi32>`
+
+    Each lane of a and b consists of four bytes: sum + a0 b0 + a1 b1 + a2 b2 + a3 b3, exactly, modulo 2^32. The bytes
+    are signed, or with `a_unsigned` and `b_unsigned` unsigned.
+  }];
+  let arguments = (ins AnyType:$a, AnyType:$b, AnyType:$sum, UnitAttr:$a_unsigned, UnitAttr:$b_unsigned);
+  let results = (outs AnyType:$result);
+  let assemblyFormat = "$a `,` $b `,` $sum attr-dict `:` type($result)";
+}
+
 def Tile_CheckIndexOp : Tile_Op<"check_index"> {
   let summary = "returns whether 0 <= value < limit, as i1; if not, it sets the fault record";
   let description = [{
     The record has the number `argument` of the kernel's argument, the flat index `element` of the element that
-    the value was read from, the value and the limit. The first fault of a launch is kept.
+    the value was read from, the value and the limit. The first fault of a launch is kept. With `size`, that is the
+    limit, and the attribute its largest value.
+
+    `%ok = tile.check_index %v below 64 size %n of 0[%i]`
   }];
-  let arguments = (ins I64:$value, Index:$element, I64Attr:$argument, I64Attr:$limit);
+  let arguments = (ins I64:$value, Index:$element, Optional<Index>:$size, I64Attr:$argument, I64Attr:$limit);
   let results = (outs I1:$result);
-  let assemblyFormat = "$value `below` $limit `of` $argument `[` $element `]` attr-dict";
+  let assemblyFormat = "$value `below` $limit (`size` $size^)? `of` $argument `[` $element `]` attr-dict";
 }
 
 //===--- between the threads of a program ------------------------------------------------------===//
@@ -421,7 +437,7 @@ def Tile_AsyncCopyOp : Tile_CheckedOp<"async_copy"> {
     The part begins at the indices and has the size of a matrix in the ring; elements outside the buffer are
     zero. Each dimension of the buffer has one index. The last index is a multiple of 16 bytes, and a matrix of
     the ring has a multiple of 2048 bytes. A program numbers its stages 0, 1, 2 and so on. It begins copies to
-    each stage once, all of them in one place.
+    each stage once, all of them in one block.
   }];
   let arguments = (ins Arg<Tile_Buffer, "", [MemRead]>:$buffer, Variadic<Index>:$indices,
       Arg<Tile_SharedType, "", [MemWrite]>:$ring, Index:$stage);
@@ -601,7 +617,7 @@ def Tile_AttendOp : Tile_CheckedOp<"attend", [AttrSizedOperandSegments, MemoryEf
     With `causal`, query i sees the keys j <= i + T - S. The result of a query that sees no key is 0.
 
     The rings are the ring of queries, the ring of keys and values, which alternate in its stages, and the ring
-    through which o is stored. With `turns` the warp groups begin their products in turns. Without wgmma there
+    through which o is stored. With `pingpong` the warp groups begin their products in turns. Without wgmma there
     are two rings: o is stored through the ring of queries, which has one stage; each warp computes 16 or 32
     rows of this ring.
 
@@ -642,7 +658,7 @@ def Tile_AttendOp : Tile_CheckedOp<"attend", [AttrSizedOperandSegments, MemoryEf
     this ring, one step later.
   }];
   let arguments = (ins StrAttr:$how, Variadic<Tile_Buffer>:$buffers, Variadic<Index>:$indices,
-      Variadic<Tile_SharedType>:$rings, F64Attr:$scale, UnitAttr:$causal, UnitAttr:$turns,
+      Variadic<Tile_SharedType>:$rings, F64Attr:$scale, UnitAttr:$causal, UnitAttr:$pingpong,
       OptionalAttr<F64Attr>:$dropout, OptionalAttr<I64Attr>:$stream);
   let assemblyFormat = [{
     $how `(` $buffers `)` `at` `[` $indices `]` `through` `(` $rings `)` attr-dict `:`

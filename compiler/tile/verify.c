@@ -6,8 +6,8 @@
 #include "compiler/tile/verify.h"
 
 #include "compiler/ir/attributes.h"
-#include "compiler/ir/features.h"
 #include "compiler/ir/mlir.h"
+#include "compiler/ir/targets/features.h"
 #include "compiler/shim/shim.h"
 #include "compiler/tile/attributes.h"
 #include "compiler/tile/tile.h"
@@ -30,9 +30,9 @@ enum {
     MMA_DEPTH_BYTES = 32, /* depth of one instruction */
 };
 
-/* ---- the place of an op ---------------------------------------------------------------------- */
+/* ---- the context of an op -------------------------------------------------------------------- */
 
-tsr_where tsr_check_place(MlirOperation op) {
+tsr_where tsr_check_context(MlirOperation op) {
     tsr_where p = {.func = {NULL}};
     for (MlirOperation at = op; !mlirOperationIsNull(at);
          at = mlirOperationGetParentOperation(at)) {
@@ -49,9 +49,10 @@ tsr_where tsr_check_place(MlirOperation op) {
 }
 
 bool tsr_check_together(MlirOperation op) {
-    tsr_where p = tsr_check_place(op);
+    tsr_where p = tsr_check_context(op);
     if (!p.warps || p.in_map)
-        return tsr_op_emit_error(op, TSR_DIAG_TILE_PLACE, "is %s; expected a tile.func with warps",
+        return tsr_op_emit_error(op, TSR_DIAG_TILE_CONTEXT,
+                                 "is %s; expected a tile.func with warps",
                                  p.in_map ? "in tile.map" : "in a program of one warp");
     if (p.target && !p.has)
         return tsr_op_emit_error(op, TSR_DIAG_TILE_TARGET,
@@ -62,9 +63,9 @@ bool tsr_check_together(MlirOperation op) {
 
 /* Ops on the elements of one warp. */
 static bool check_vectors(MlirOperation op) {
-    tsr_where p = tsr_check_place(op);
+    tsr_where p = tsr_check_context(op);
     if (!p.warps) return true;
-    return tsr_op_emit_error(op, TSR_DIAG_TILE_PLACE,
+    return tsr_op_emit_error(op, TSR_DIAG_TILE_CONTEXT,
                              "is in a program of %" PRId64 " warps; expected one of a single warp",
                              p.warps);
 }
@@ -152,7 +153,7 @@ static bool is_released(MlirOperation wait) {
 }
 
 /* A program with attention has no other copies: attention uses all their stages. */
-static bool look_at_attend(contents *c, MlirOperation op) {
+static bool visit_attend(contents *c, MlirOperation op) {
     bool alone = mlirOperationIsNull(c->attend) && mlirOperationIsNull(c->copy);
     c->attend = op;
     return alone || tsr_op_emit_error(op, TSR_DIAG_TILE_STAGE,
@@ -179,7 +180,7 @@ static bool check_written(MlirOperation op) {
                              "writes a tile.constant; expected an argument or a tile.local");
 }
 
-static bool look_at(contents *c, MlirOperation op) {
+static bool visit(contents *c, MlirOperation op) {
     if (!check_written(op)) return false;
     if (tsr_op_is(op, TSR_TILE_ALLOC_SHARED)) {
         tsr_matrix ring = tsr_check_matrix(tsr_op_result(op, 0));
@@ -193,9 +194,9 @@ static bool look_at(contents *c, MlirOperation op) {
     if (tsr_op_is(op, TSR_TILE_WAIT_ASYNC) && !is_released(op))
         return tsr_op_emit_error(op, TSR_DIAG_TILE_STAGE,
                                  "no tile.release of the stage follows in the same block");
-    if (tsr_op_is(op, TSR_TILE_ATTEND)) return look_at_attend(c, op);
+    if (tsr_op_is(op, TSR_TILE_ATTEND)) return visit_attend(c, op);
     if (!tsr_op_is(op, TSR_TILE_ASYNC_COPY)) return true;
-    if (!mlirOperationIsNull(c->attend)) return look_at_attend(c, op);
+    if (!mlirOperationIsNull(c->attend)) return visit_attend(c, op);
     size_t count = tsr_op_operand_count(op);
     tsr_matrix ring = tsr_check_matrix(tsr_op_operand(op, count - 2));
     if (mlirOperationIsNull(c->copy)) {
@@ -208,7 +209,7 @@ static bool look_at(contents *c, MlirOperation op) {
         !mlirValueEqual(first, tsr_op_operand(op, count - 1)))
         return tsr_op_emit_error(
             op, TSR_DIAG_TILE_STAGE,
-            "is not in the same place, with the same stage, as the program's first copy");
+            "is not at the same position, with the same stage, as the first copy of the program");
     if (ring.stages == c->stages) return true;
     return tsr_op_emit_error(op, TSR_DIAG_TILE_STAGE,
                              "the ring has %" PRId64
@@ -216,12 +217,12 @@ static bool look_at(contents *c, MlirOperation op) {
                              ring.stages, c->stages);
 }
 
-static bool look_through(contents *c, MlirBlock block) {
+static bool scan(contents *c, MlirBlock block) {
     TSR_FOR_EACH_OP(op, block) {
-        if (!look_at(c, op)) return false;
+        if (!visit(c, op)) return false;
         for (intptr_t r = 0; r < mlirOperationGetNumRegions(op); r++) {
             MlirBlock inner = mlirRegionGetFirstBlock(mlirOperationGetRegion(op, r));
-            if (!mlirBlockIsNull(inner) && !look_through(c, inner)) return false;
+            if (!mlirBlockIsNull(inner) && !scan(c, inner)) return false;
         }
     }
     return true;
@@ -238,7 +239,7 @@ static bool check_cap(MlirOperation op, const char *name, int64_t min, int64_t m
 
 static bool rule_func(MlirOperation op) {
     static const tsr_feature widest = {.registers = 255, .shared_bytes = 232448};
-    tsr_where p = tsr_check_place(op);
+    tsr_where p = tsr_check_context(op);
     const tsr_feature *has = p.has ? p.has : &widest;
     contents c = {.copy = {NULL}, .attend = {NULL}, .foreign = {NULL}};
     int64_t cap = has->shared_bytes;
@@ -250,10 +251,10 @@ static bool rule_func(MlirOperation op) {
         return false;
     MlirBlock body = mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0));
     if (mlirBlockIsNull(body)) return true;
-    if (!look_through(&c, body)) return false;
+    if (!scan(&c, body)) return false;
     if (p.warps && !mlirOperationIsNull(c.foreign))
         return tsr_op_emit_error(
-            c.foreign, TSR_DIAG_TILE_PLACE,
+            c.foreign, TSR_DIAG_TILE_CONTEXT,
             "is in a program of %" PRId64 " warps; expected one of a single warp", p.warps);
     tsr_op_i64(op, "shared", &cap);
     if (c.shared_bytes <= cap) return true;
@@ -326,16 +327,16 @@ static bool rule_each(MlirOperation op) {
 }
 
 static bool rule_barrier(MlirOperation op) {
-    tsr_where p = tsr_check_place(op);
+    tsr_where p = tsr_check_context(op);
     if (!mlirOperationIsNull(p.func) && !p.in_map) return true;
-    return tsr_op_emit_error(op, TSR_DIAG_TILE_PLACE, "is %s; expected a tile.func",
+    return tsr_op_emit_error(op, TSR_DIAG_TILE_CONTEXT, "is %s; expected a tile.func",
                              p.in_map ? "in tile.map" : "in no program");
 }
 
 static bool rule_shuffle(MlirOperation op) {
     int64_t lanes = lanes_of(tsr_op_operand(op, 0));
     return check_vectors(op) && tsr_check_multiple(op, "elements", lanes, WARP_LANES) &&
-           tsr_check_equal(op, "elements and places", lanes, lanes_of(tsr_op_operand(op, 1)));
+           tsr_check_equal(op, "elements and positions", lanes, lanes_of(tsr_op_operand(op, 1)));
 }
 
 static bool rule_butterfly(MlirOperation op) {
@@ -419,7 +420,7 @@ static bool rule_stage(MlirOperation op) { return tsr_check_together(op); }
 /* ---- fragments ------------------------------------------------------------------------------- */
 
 static bool check_fragment(MlirOperation op, const tsr_matrix *m) {
-    tsr_where p = tsr_check_place(op);
+    tsr_where p = tsr_check_context(op);
     bool whole = p.warps < 1 || p.warps > WARPS_MAX || /* the function's rule reports it */
                  tsr_check_multiple(op, "rows of a fragment", m->rows, MMA_ROWS * p.warps);
     if (!whole || !tsr_check_count(op, "rows of a fragment", m->rows, 1, 2 * ROWS_MAX) ||
@@ -451,7 +452,7 @@ static bool check_factors(MlirOperation op, const tsr_matrix *a, const tsr_matri
         !tsr_check_equal(op, "columns of A and rows of B", depth, bt ? b->columns : b->rows) ||
         !tsr_check_multiple(op, "columns of A", depth, MMA_DEPTH_BYTES / a->size))
         return false;
-    return a->size != 4 || (!at && bt) || tsr_tile_rule_strided(op, tsr_check_place(op).has);
+    return a->size != 4 || (!at && bt) || tsr_tile_rule_strided(op, tsr_check_context(op).has);
 }
 
 static bool rule_mma(MlirOperation op) {
@@ -534,7 +535,7 @@ static bool rule_map(MlirOperation op) {
 /* The number of programs of the kernel that run together. */
 static int64_t together_of(MlirOperation op) {
     int64_t count = 1;
-    tsr_where p = tsr_check_place(op);
+    tsr_where p = tsr_check_context(op);
     if (!mlirOperationIsNull(p.func)) tsr_op_i64(p.func, TSR_TOGETHER_NAME, &count);
     return count;
 }
@@ -589,6 +590,7 @@ static bool rule_store_fragment(MlirOperation op) {
 #define rule_load_fragment tsr_tile_rule_load_fragment
 #define rule_segment tsr_tile_rule_segment
 #define rule_dot tsr_tile_rule_dot
+#define rule_dot_bytes tsr_tile_rule_dot_bytes
 bool tsr_tile_verify_op(MlirOperation op) {
     static bool (*const rules[TSR_OP_COUNT])(MlirOperation op) = {
 #define X(ID, mnemonic, Class, WHEN, rule) [TSR_TILE_##ID] = rule_##rule,

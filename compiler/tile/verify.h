@@ -6,10 +6,10 @@
 #ifndef TSR_COMPILER_TILE_VERIFY_H
 #define TSR_COMPILER_TILE_VERIFY_H
 
-#include "compiler/ir/features.h"
 #include "compiler/ir/mlir.h"
+#include "compiler/ir/targets/features.h"
 
-/* The place of an op. */
+/* The context of an op. */
 typedef struct tsr_where {
     MlirOperation func;     /* null: the op is not in a tile.func */
     int64_t warps;          /* 0: programs of one warp */
@@ -25,8 +25,8 @@ typedef struct tsr_matrix {
     bool is_acc;
 } tsr_matrix;
 
-tsr_where tsr_check_place(MlirOperation op);
-/* Checks the place of an op on values that the threads of a program share. */
+tsr_where tsr_check_context(MlirOperation op);
+/* Checks the context of an op on values that the threads of a program share. */
 bool tsr_check_together(MlirOperation op);
 tsr_matrix tsr_check_matrix(MlirValue value);
 int64_t tsr_check_size(MlirType element); /* bytes; 0: not a type that is multiplied */

@@ -14,6 +14,7 @@ typedef struct tsr_dim_binding {
     /* All of them, in ascending order; one, or a copy of the entry is made for each. Borrowed. */
     const int64_t *sizes;
     size_t size_count;
+    uint64_t low; /* not 0: the dim stays open; calls give it sizes from `low` to `size` */
 } tsr_dim_binding;
 
 #endif

@@ -153,15 +153,38 @@ bool tsr_onnx_attr_must_be(tsr_onnx_call *c, const char *name, int64_t otherwise
 
 /* ---- known values ---- */
 
+/* Some integers depend on open dims. */
+static void refuse_sizes(tsr_onnx_call *c, size_t input, const char *what,
+                         const tsr_onnx_known *known) {
+    char words[256];
+    uint64_t dim = 0;
+    snprintf(words, sizeof words, "a number of input %zu ('%.150s': %s)", input,
+             TSR_ONNX_TEXT(c->node->inputs, input), what);
+    for (uint64_t i = 0; i < known->count; i++)
+        if (known->open[i] && tsr_dim_from_expression(c->builder->context, known->open[i], &dim))
+            break;
+    if (dim)
+        tsr_onnx_fail_open(c, words, dim, "the rule needs its value");
+    else
+        tsr_onnx_fail(c, TSR_DIAG_ONNX_OPEN,
+                      "%s depends on open dims; give them sizes: --dim NAME=SIZE", words);
+}
+
 const tsr_onnx_known *tsr_onnx_in_known(tsr_onnx_call *c, size_t input, const char *what) {
     MlirValue value = tsr_onnx_in(c, input);
     if (c->failed) return NULL;
     const tsr_onnx_known *known = tsr_onnx_evaluate(c->importer, value);
     if (known) return known;
+    known = tsr_onnx_evaluate_open(c->importer, value);
+    if (known) {
+        refuse_sizes(c, input, what, known);
+        return NULL;
+    }
     tsr_onnx_fail(c, TSR_DIAG_ONNX_KNOWN,
-                  "input %zu ('%s': %s) depends on inputs of the model; its value must be known "
+                  "input %zu ('%s': %s) depends on inputs of the model%s; its value must be known "
                   "when the model is built",
-                  input, TSR_ONNX_TEXT(c->node->inputs, input), what);
+                  input, TSR_ONNX_TEXT(c->node->inputs, input), what,
+                  c->importer->symbol_count ? ", or on the sizes of open dims" : "");
     return NULL;
 }
 
@@ -180,6 +203,26 @@ bool tsr_onnx_in_ints(tsr_onnx_call *c, size_t input, const char *what, size_t l
                              "input %zu (%s) has %" PRIu64 " elements; expected at most %zu", input,
                              what, known->count, limit);
     for (uint64_t i = 0; i < known->count; i++) out_values[i] = known->ints[i];
+    *out_count = (size_t)known->count;
+    return true;
+}
+
+bool tsr_onnx_in_sizes(tsr_onnx_call *c, size_t input, const char *what, size_t limit,
+                       tsr_dim_expression *out_values, size_t *out_count) {
+    MlirValue value = tsr_onnx_in(c, input);
+    const tsr_onnx_known *known = c->failed ? NULL : tsr_onnx_evaluate_open(c->importer, value);
+    *out_count = 0;
+    if (!known || !known->open || known->count > limit) { /* the message of numbers fits */
+        int64_t *numbers = TSR_NEW(c->arena, int64_t, limit + 1);
+        TSR_NEED(numbers);
+        if (!tsr_onnx_in_ints(c, input, what, limit, numbers, out_count)) return false;
+        for (size_t i = 0; i < *out_count; i++)
+            out_values[i] = tsr_dim_expression_number(numbers[i]);
+        return true;
+    }
+    for (uint64_t i = 0; i < known->count; i++)
+        out_values[i] =
+            known->open[i] ? *known->open[i] : tsr_dim_expression_number(known->ints[i]);
     *out_count = (size_t)known->count;
     return true;
 }

@@ -23,7 +23,7 @@ static bool has_null(const tsr_onnx_call *c, size_t count, const MlirValue *valu
 }
 
 /* Sets the results to the types that the op's rule says. */
-static bool settle(tsr_onnx_call *c, MlirOperation op, bool declared) {
+static bool set_result_types(tsr_onnx_call *c, MlirOperation op, bool declared) {
     tsr_rule rule;
     bool fits = declared ? tsr_graph_verify_op(op) : tsr_graph_check(op, &rule);
     if (!fits) {
@@ -58,7 +58,7 @@ bool tsr_onnx_emit_many(tsr_onnx_call *c, const char *name, const MlirValue *ope
                                                             .result_count = result_count,
                                                             .attrs = attrs,
                                                             .attr_count = attr_count});
-    if (!settle(c, op, declared != NULL)) return false;
+    if (!set_result_types(c, op, declared != NULL)) return false;
     for (size_t i = 0; i < result_count; i++) out_results[i] = tsr_op_result(op, i);
     return true;
 }
@@ -110,6 +110,10 @@ MlirValue tsr_onnx_number(tsr_onnx_call *c, MlirValue like, double value) {
 MlirValue tsr_onnx_filled(tsr_onnx_call *c, tsr_dtype dtype, const tsr_shape *shape, double value) {
     if (c->failed) return null_value;
     tsr_type type = {.dtype = dtype, .shape = *shape};
+    if (!tsr_type_is_static(&type)) {
+        MlirValue one = tsr_onnx_filled(c, dtype, &(tsr_shape){.rank = 0}, value);
+        return tsr_onnx_broadcast(c, one, shape);
+    }
     tsr_attr attrs[] = {{"value", tsr_attr_make_splat(c->builder->context, &type, value)}, {0}};
     return tsr_onnx_emit(c, TSR_GRAPH_NAME("constant"), NULL, 0, attrs, &type);
 }
@@ -141,26 +145,14 @@ MlirValue tsr_onnx_compare(tsr_onnx_call *c, tsr_predicate predicate, MlirValue 
     return EMIT_WITH(c, "compare", attrs, a, b);
 }
 
-MlirValue tsr_onnx_ceil(tsr_onnx_call *c, MlirValue x) {
-    return EMIT(c, "neg", EMIT(c, "floor", EMIT(c, "neg", x)));
-}
+MlirValue tsr_onnx_ceil(tsr_onnx_call *c, MlirValue x) { return EMIT(c, "ceil", x); }
 
 MlirValue tsr_onnx_truncate(tsr_onnx_call *c, MlirValue x) {
     return EMIT(c, "where", tsr_onnx_compare(c, TSR_PREDICATE_LT, x, ZERO(c, x)),
                 tsr_onnx_ceil(c, x), EMIT(c, "floor", x));
 }
 
-/* floor, plus 1 above a half, or at a half where floor is odd. Floats without a fraction have the
- * difference 0. */
-MlirValue tsr_onnx_round(tsr_onnx_call *c, MlirValue x) {
-    MlirValue low = EMIT(c, "floor", x), half = tsr_onnx_number(c, x, 0.5);
-    MlirValue above = EMIT(c, "sub", x, low), two = tsr_onnx_number(c, x, 2);
-    MlirValue even = EMIT(c, "mul", EMIT(c, "floor", EMIT(c, "mul", low, half)), two);
-    MlirValue is_odd = tsr_onnx_compare(c, TSR_PREDICATE_NE, even, low);
-    MlirValue ties = EMIT(c, "and", tsr_onnx_compare(c, TSR_PREDICATE_EQ, above, half), is_odd);
-    MlirValue up = EMIT(c, "or", tsr_onnx_compare(c, TSR_PREDICATE_GT, above, half), ties);
-    return EMIT(c, "where", up, EMIT(c, "add", low, ONE(c, x)), low);
-}
+MlirValue tsr_onnx_round(tsr_onnx_call *c, MlirValue x) { return EMIT(c, "round", x); }
 
 /* ---- moving elements ---- */
 
@@ -195,35 +187,48 @@ MlirValue tsr_onnx_swap(tsr_onnx_call *c, MlirValue x, uint32_t a, uint32_t b) {
     return tsr_onnx_transpose(c, x, permutation);
 }
 
-MlirValue tsr_onnx_slice(tsr_onnx_call *c, MlirValue x, const int64_t *start, const int64_t *size,
-                         const int64_t *stride) {
+/* An array of integers, some of which are open dims. */
+static tsr_attr dims_attr(tsr_onnx_call *c, const char *name, uint32_t count,
+                          const uint64_t *dims) {
+    MlirAttribute list[TSR_RANK_MAX];
+    int64_t numbers[TSR_RANK_MAX];
+    bool known = true;
+    for (uint32_t i = 0; i < count; i++) {
+        known = known && tsr_dim_is_known(dims[i]);
+        numbers[i] = (int64_t)dims[i];
+    }
+    if (known) return tsr_onnx_i64s_attr(c, name, count, numbers);
+    for (uint32_t i = 0; i < count; i++) list[i] = tsr_dim_attr(c->builder->context, dims[i]);
+    return (tsr_attr){name, mlirArrayAttrGet(c->builder->context, (intptr_t)count, list)};
+}
+
+MlirValue tsr_onnx_slice_open(tsr_onnx_call *c, MlirValue x, uint32_t dim, uint64_t start,
+                              uint64_t size, int64_t stride) {
     if (has_null(c, 1, &x)) return null_value;
-    tsr_type type = tsr_onnx_type_of(x);
-    uint32_t rank = type.shape.rank;
-    bool whole = true;
-    for (uint32_t i = 0; i < rank; i++)
-        whole = whole && start[i] == 0 && size[i] == (int64_t)type.shape.dims[i] &&
-                (!stride || stride[i] == 1);
-    if (whole) return x;
-    tsr_attr attrs[] = {tsr_onnx_i64s_attr(c, "start", rank, start),
-                        tsr_onnx_i64s_attr(c, "size", rank, size),
+    tsr_shape shape = tsr_onnx_type_of(x).shape;
+    uint64_t starts[TSR_RANK_MAX] = {0};
+    int64_t strides[TSR_RANK_MAX];
+    if (start == 0 && size == shape.dims[dim] && stride == 1) return x;
+    for (uint32_t i = 0; i < TSR_RANK_MAX; i++) strides[i] = 1;
+    starts[dim] = start;
+    shape.dims[dim] = size;
+    strides[dim] = stride;
+    tsr_attr attrs[] = {dims_attr(c, "start", shape.rank, starts),
+                        dims_attr(c, "size", shape.rank, shape.dims),
                         {0},
                         {0}};
-    if (stride) attrs[2] = tsr_onnx_i64s_attr(c, "stride", rank, stride);
+    if (stride != 1) attrs[2] = tsr_onnx_i64s_attr(c, "stride", shape.rank, strides);
     return EMIT_WITH(c, "slice", attrs, x);
 }
 
 MlirValue tsr_onnx_slice_dim(tsr_onnx_call *c, MlirValue x, uint32_t dim, int64_t start,
                              int64_t size, int64_t stride) {
-    int64_t starts[TSR_RANK_MAX] = {0}, sizes[TSR_RANK_MAX], strides[TSR_RANK_MAX];
-    for (uint32_t i = 0; i < TSR_RANK_MAX; i++) {
-        sizes[i] = (int64_t)tsr_onnx_dim_of(x, i);
-        strides[i] = 1;
-    }
-    starts[dim] = start;
-    sizes[dim] = size;
-    strides[dim] = stride;
-    return tsr_onnx_slice(c, x, starts, sizes, stride == 1 ? NULL : strides);
+    if (has_null(c, 1, &x)) return null_value;
+    if (start < 0 || size < 0)
+        return tsr_onnx_fail_value(c, TSR_DIAG_ONNX_SHAPE,
+                                   "a slice of %" PRId64 " positions from %" PRId64 " on", size,
+                                   start);
+    return tsr_onnx_slice_open(c, x, dim, (uint64_t)start, (uint64_t)size, stride);
 }
 
 MlirValue tsr_onnx_pad(tsr_onnx_call *c, MlirValue x, const int64_t *low, const int64_t *high,
@@ -262,12 +267,12 @@ MlirValue tsr_onnx_concat(tsr_onnx_call *c, size_t count, const MlirValue *parts
 }
 
 MlirValue tsr_onnx_reduce(tsr_onnx_call *c, const char *name, MlirValue x, size_t axis_count,
-                          const int64_t *axes, bool keeps) {
-    tsr_shape kept = tsr_onnx_type_of(x).shape;
+                          const int64_t *axes, bool keepdims) {
+    tsr_shape reduced = tsr_onnx_type_of(x).shape;
     tsr_attr attrs[] = {tsr_onnx_i64s_attr(c, "axes", axis_count, axes), {0}};
     MlirValue y = tsr_onnx_emit(c, name, &x, 1, attrs, NULL);
-    for (size_t i = 0; i < axis_count; i++) kept.dims[axes[i]] = 1;
-    return keeps ? tsr_onnx_reshape(c, y, &kept) : y;
+    for (size_t i = 0; i < axis_count; i++) reduced.dims[axes[i]] = 1;
+    return keepdims ? tsr_onnx_reshape(c, y, &reduced) : y;
 }
 
 MlirValue tsr_onnx_gather(tsr_onnx_call *c, MlirValue x, MlirValue indices, uint32_t axis) {
@@ -275,14 +280,23 @@ MlirValue tsr_onnx_gather(tsr_onnx_call *c, MlirValue x, MlirValue indices, uint
     return EMIT_WITH(c, "gather", attrs, x, indices);
 }
 
+/* True for indices that are known, and none of which is negative. */
+static bool count_from_start(const tsr_onnx_call *c, MlirValue indices) {
+    const tsr_onnx_known *known = tsr_onnx_evaluate(c->importer, indices);
+    bool all = known && !known->is_float;
+    for (uint64_t i = 0; all && i < known->count; i++) all = known->ints[i] >= 0;
+    return all;
+}
+
 MlirValue tsr_onnx_wrap_indices(tsr_onnx_call *c, MlirValue indices, uint64_t size) {
-    MlirValue wrapped = EMIT(c, "add", indices, tsr_onnx_number(c, indices, (double)size));
+    if (!tsr_dim_is_known(size) && count_from_start(c, indices)) return indices;
+    MlirValue wrapped = EMIT(c, "add", indices, tsr_onnx_dim_number(c, indices, size));
     MlirValue below = tsr_onnx_compare(c, TSR_PREDICATE_LT, indices, ZERO(c, indices));
     return EMIT(c, "where", below, wrapped, indices);
 }
 
-MlirValue tsr_onnx_places(tsr_onnx_call *c, tsr_dtype dtype, uint32_t rank, uint32_t axis,
-                          uint64_t size) {
+MlirValue tsr_onnx_iota(tsr_onnx_call *c, tsr_dtype dtype, uint32_t rank, uint32_t axis,
+                        uint64_t size) {
     tsr_type type = {.dtype = dtype, .shape = {.rank = rank}};
     tsr_attr attrs[] = {tsr_onnx_i64_attr(c, "axis", axis), {0}};
     for (uint32_t i = 0; i < rank; i++) type.shape.dims[i] = i == axis ? size : 1;

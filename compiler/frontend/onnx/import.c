@@ -7,6 +7,10 @@
 
 #include "compiler/frontend/onnx/importer.h"
 #include "compiler/frontend/onnx/layout.h"
+#include "compiler/frontend/onnx/link/custom.h"
+#include "compiler/frontend/onnx/link/link.h"
+#include "compiler/frontend/onnx/train/train.h"
+#include "compiler/ir/attributes.h"
 #include "compiler/process/guard.h"
 #include "manifests/config.h"
 #include "runtime/base/array.h"
@@ -56,7 +60,7 @@ bool tsr_onnx_lookup(tsr_onnx_importer *im, tsr_onnx_scope *scope, const char *n
         return false;
     }
     if (mlirValueIsNull(found->value) && found->tensor)
-        found->value = tsr_onnx_emit_tensor(im, found->tensor, name, location);
+        found->value = tsr_onnx_emit_initializer(im, found->tensor, name, location);
     *out_value = found->value;
     return !mlirValueIsNull(found->value);
 }
@@ -147,12 +151,15 @@ static bool import_by_rule(tsr_onnx_call *c) {
     const tsr_onnx_node *n = c->node;
     char other[64];
     bool is_default = tsr_onnx_is_default_domain(n->domain);
+    const tsr_custom_op *custom = tsr_onnx_find_custom(c);
+    if (custom) return tsr_onnx_call_custom(c, custom);
     c->opset = tsr_onnx_opset_version(c->scope->opsets, n->domain);
     if (!c->opset && is_default)
         return tsr_onnx_fail(c, TSR_DIAG_ONNX_VERSION, "the model names no opset of this domain");
     if (!c->opset) c->opset = 1; /* ONNX Runtime's optimizer names none for its own domain */
     c->row = tsr_onnx_find_row(is_default ? "" : n->domain, n->op_type, c->opset, other);
-    if (c->row) return c->row->rule(c);
+    if (c->row)
+        return (tsr_onnx_takes_open(c->row) || tsr_onnx_refuse_open_inputs(c)) && c->row->rule(c);
     if (other[0])
         return tsr_onnx_fail(c, TSR_DIAG_ONNX_VERSION,
                              "version %" PRId64 " of this op cannot be imported; known are %s",
@@ -164,15 +171,28 @@ static bool import_by_rule(tsr_onnx_call *c) {
                          is_default ? "" : n->domain, is_default ? "" : "'");
 }
 
+/* A value whose integers depend on open dims becomes a list of these, reshaped; the value itself if
+ * one has no text. */
+static MlirValue fold_sizes(tsr_onnx_call *c, MlirValue value, const tsr_onnx_known *known) {
+    tsr_dim_expression *sizes = TSR_NEW(c->arena, tsr_dim_expression, (size_t)known->count + 1);
+    TSR_NEED(sizes);
+    for (uint64_t i = 0; i < known->count; i++)
+        sizes[i] = known->open[i] ? *known->open[i] : tsr_dim_expression_number(known->ints[i]);
+    MlirValue list = tsr_onnx_size_list(c, known->count, sizes);
+    if (mlirValueIsNull(list)) return value;
+    return tsr_onnx_cast(c, tsr_onnx_reshape(c, list, &known->type.shape), known->type.dtype);
+}
+
 /* Integers that are known become constants, so that no shape arithmetic is left. */
 static MlirValue fold(tsr_onnx_call *c, MlirValue value) {
     enum { FOLDED_MAX = 4096 };
     if (mlirValueIsNull(value) || tsr_onnx_is_float(value) || !mlirValueIsAOpResult(value))
         return value;
     tsr_op id = tsr_op_of(mlirOpResultGetOwner(value));
-    if (id == TSR_GRAPH_CONSTANT || id == TSR_GRAPH_PARAM) return value;
-    const tsr_onnx_known *known = tsr_onnx_evaluate(c->importer, value);
+    if (id == TSR_GRAPH_CONSTANT || id == TSR_GRAPH_PARAM || id == TSR_GRAPH_SIZES) return value;
+    const tsr_onnx_known *known = tsr_onnx_evaluate_open(c->importer, value);
     if (!known || known->count > FOLDED_MAX) return value;
+    if (known->open) return fold_sizes(c, value, known);
     if (known->type.dtype == TSR_DTYPE_I64) return tsr_onnx_constant(c, &known->type, known->ints);
     double *values = TSR_NEW(c->arena, double, (size_t)known->count + 1);
     TSR_NEED(values);
@@ -276,12 +296,34 @@ static bool check_port(const tsr_onnx_importer *im, const char *what, const char
     return false;
 }
 
-static bool close_entry(tsr_onnx_importer *im, tsr_onnx_scope *scope, size_t input_count,
-                        const MlirAttribute *arg_attrs) {
-    tsr_wire_list outputs = im->model->graph->outputs;
-    MlirType inputs[TSR_CONFIG_PORTS_MAX], results[TSR_CONFIG_PORTS_MAX];
-    MlirAttribute res_attrs[TSR_CONFIG_PORTS_MAX];
+/* The results of an entry. */
+typedef struct results {
+    size_t count;
     MlirValue values[TSR_CONFIG_PORTS_MAX];
+    MlirAttribute attrs[TSR_CONFIG_PORTS_MAX];
+} results;
+
+static void close_entry(tsr_onnx_importer *im, size_t input_count, const MlirAttribute *arg_attrs,
+                        const results *res) {
+    MlirType inputs[TSR_CONFIG_PORTS_MAX], types[TSR_CONFIG_PORTS_MAX];
+    for (size_t i = 0; i < input_count; i++)
+        inputs[i] = mlirValueGetType(mlirBlockGetArgument(im->entry, (intptr_t)i));
+    for (size_t i = 0; i < res->count; i++) types[i] = mlirValueGetType(res->values[i]);
+    im->builder.location = tsr_onnx_location(im, NULL);
+    tsr_build(&im->builder, &(tsr_op_desc){.name = "func.return",
+                                           .operands = res->values,
+                                           .operand_count = res->count});
+    MlirType type =
+        mlirFunctionTypeGet(im->mlir, (intptr_t)input_count, inputs, (intptr_t)res->count, types);
+    MlirOperation func = mlirBlockGetParentOperation(im->entry);
+    tsr_op_set(func, "function_type", tsr_attr_make_type(type));
+    if (im->symbol_count) tsr_op_set(func, TSR_DIMS_NAME, tsr_onnx_symbol_list(im));
+    tsr_op_set(func, "arg_attrs", mlirArrayAttrGet(im->mlir, (intptr_t)input_count, arg_attrs));
+    tsr_op_set(func, "res_attrs", mlirArrayAttrGet(im->mlir, (intptr_t)res->count, res->attrs));
+}
+
+static bool find_outputs(tsr_onnx_importer *im, tsr_onnx_scope *scope, results *out) {
+    tsr_wire_list outputs = im->model->graph->outputs;
     MlirLocation location = tsr_onnx_location(im, NULL);
     if (outputs.count > TSR_CONFIG_PORTS_MAX || outputs.count == 0) {
         tsr_diag_error(location, TSR_DIAG_ONNX_FORM, "the model has %zu outputs; expected 1 to %d",
@@ -291,38 +333,31 @@ static bool close_entry(tsr_onnx_importer *im, tsr_onnx_scope *scope, size_t inp
     for (size_t i = 0; i < outputs.count; i++) {
         const char *name = TSR_ONNX_ITEM(outputs, tsr_onnx_value_info, i)->name;
         if (!check_port(im, "output", name) ||
-            !tsr_onnx_lookup(im, scope, name, location, &values[i]))
+            !tsr_onnx_lookup(im, scope, name, location, &out->values[i]))
             return false;
-        results[i] = mlirValueGetType(values[i]);
-        res_attrs[i] = port_attrs(im, name, tsr_onnx_is_float(values[i]));
+        out->attrs[i] = port_attrs(im, name, tsr_onnx_is_float(out->values[i]));
     }
-    for (size_t i = 0; i < input_count; i++)
-        inputs[i] = mlirValueGetType(mlirBlockGetArgument(im->entry, (intptr_t)i));
-    im->builder.location = location;
-    tsr_build(
-        &im->builder,
-        &(tsr_op_desc){.name = "func.return", .operands = values, .operand_count = outputs.count});
-    MlirType type = mlirFunctionTypeGet(im->mlir, (intptr_t)input_count, inputs,
-                                        (intptr_t)outputs.count, results);
-    MlirOperation func = mlirBlockGetParentOperation(im->entry);
-    tsr_op_set(func, "function_type", tsr_attr_make_type(type));
-    tsr_op_set(func, "arg_attrs", mlirArrayAttrGet(im->mlir, (intptr_t)input_count, arg_attrs));
-    tsr_op_set(func, "res_attrs", mlirArrayAttrGet(im->mlir, (intptr_t)outputs.count, res_attrs));
+    out->count = outputs.count;
     return true;
 }
 
-/* Opens the function, whose type is known when the entry is closed. Errors about dims of its ops
- * look for it. */
-static void open_entry(tsr_onnx_importer *im, MlirModule module) {
+/* Opens the function, whose type is known when it is closed. Errors about dims of its ops look for
+ * it. */
+static void open_function(tsr_onnx_importer *im, const tsr_onnx_form *form) {
     MlirLocation location = tsr_onnx_location(im, NULL);
     const tsr_attr attrs[] = {
-        {"sym_name", tsr_attr_make_string(im->mlir, "main")},
+        {"sym_name", tsr_attr_make_string(im->mlir, form->symbol)},
         {"function_type", tsr_attr_make_type(mlirFunctionTypeGet(im->mlir, 0, NULL, 0, NULL))},
-        {"tessera.entry", tsr_attr_make_string(im->mlir, "infer")}};
+        form->entry ? (tsr_attr){"tessera.entry", tsr_attr_make_string(im->mlir, form->entry)}
+                    : (tsr_attr){"sym_visibility", tsr_attr_make_string(im->mlir, "private")}};
     MlirRegion region = mlirRegionCreate();
+    TSR_ASSERT(im->body_count < TSR_ONNX_BODIES_MAX);
     im->entry = mlirBlockCreate(0, NULL, NULL);
+    im->bodies[im->body_count++] = im->entry;
+    im->trains = form->trains;
+    im->param_next = 0;
     mlirRegionAppendOwnedBlock(region, im->entry);
-    tsr_builder top = tsr_builder_at_end(mlirModuleGetBody(module), location);
+    tsr_builder top = tsr_builder_at_end(mlirModuleGetBody(im->module), location);
     tsr_build(&top, &(tsr_op_desc){.name = "func.func",
                                    .attr_count = TSR_COUNT(attrs),
                                    .attrs = attrs,
@@ -335,34 +370,68 @@ static void open_entry(tsr_onnx_importer *im, MlirModule module) {
         &im->builder, TSR_GRAPH_NAME("constant"), NULL, 0, tsr_type_make(im->mlir, &truth), value));
 }
 
-static bool import_entry(tsr_onnx_importer *im, MlirModule module) {
+static MlirAttribute input_attrs(const tsr_onnx_importer *im, const tsr_onnx_form *form,
+                                 const char *name) {
+    if (!form->entry) return mlirDictionaryAttrGet(im->mlir, 0, NULL);
+    return form->trains ? tsr_onnx_data_attrs(im, name) : port_attrs(im, name, false);
+}
+
+static bool add_inputs(tsr_onnx_importer *im, const tsr_onnx_form *form, tsr_onnx_scope *scope,
+                       MlirAttribute *arg_attrs, size_t *io_count) {
     const tsr_onnx_graph *graph = im->model->graph;
-    tsr_onnx_scope scope = {.opsets = im->model->opsets};
-    MlirAttribute arg_attrs[TSR_CONFIG_PORTS_MAX];
     MlirLocation location = tsr_onnx_location(im, NULL);
-    size_t count = 0;
-    open_entry(im, module);
-    bool done = true;
-    for (size_t i = 0; i < graph->inputs.count && done; i++) {
+    for (size_t i = 0; i < graph->inputs.count; i++) {
         const tsr_onnx_value_info *info = TSR_ONNX_ITEM(graph->inputs, tsr_onnx_value_info, i);
         tsr_type input;
         if (tsr_onnx_is_initialized(graph, info->name)) continue;
-        done = count < TSR_CONFIG_PORTS_MAX || tsr_onnx_refuse_count(im, graph->inputs.count);
-        done = done && check_port(im, "input", info->name) && tsr_onnx_input_type(im, info, &input);
-        if (!done) break;
+        if (*io_count == TSR_CONFIG_PORTS_MAX)
+            return tsr_onnx_refuse_count(im, graph->inputs.count);
+        if (!check_port(im, "input", info->name) || !tsr_onnx_input_type(im, info, &input))
+            return false;
         MlirValue value =
             mlirBlockAddArgument(im->entry, tsr_type_make(im->mlir, &input), location);
-        arg_attrs[count++] = port_attrs(im, info->name, false);
-        if (tsr_onnx_is_bound(&scope, info->name)) {
+        arg_attrs[(*io_count)++] = input_attrs(im, form, info->name);
+        if (tsr_onnx_is_bound(scope, info->name)) {
             tsr_diag_error(location, TSR_DIAG_ONNX_NAME, "input '%s' is named twice", info->name);
-            done = false;
+            return false;
         }
-        tsr_onnx_bind(im, &scope, info->name, value, NULL);
+        tsr_onnx_bind(im, scope, info->name, value, NULL);
     }
-    done = done && tsr_onnx_import_graph(im, &scope, graph) &&
-           close_entry(im, &scope, count, arg_attrs);
+    return true;
+}
+
+/* The results: the loss of an entry that trains, else the outputs of the model. */
+static bool add_results(tsr_onnx_importer *im, const tsr_onnx_form *form, tsr_onnx_scope *scope,
+                        MlirAttribute *arg_attrs, size_t *io_count, results *out) {
+    if (form->entry && form->trains) {
+        out->attrs[out->count++] = port_attrs(im, "loss", false);
+        return tsr_onnx_close_training(im, scope, io_count, arg_attrs, &out->values[0]);
+    }
+    if (!find_outputs(im, scope, out)) return false;
+    if (form->trains) tsr_onnx_assign_statistics(im);
+    for (size_t i = 0; i < out->count && !form->entry; i++)
+        out->attrs[i] = mlirDictionaryAttrGet(im->mlir, 0, NULL);
+    return true;
+}
+
+bool tsr_onnx_import_function(tsr_onnx_importer *im, const tsr_onnx_form *form) {
+    tsr_onnx_scope scope = {.opsets = im->model->opsets};
+    MlirAttribute arg_attrs[TSR_CONFIG_PORTS_MAX];
+    results res = {0};
+    size_t count = 0;
+    open_function(im, form);
+    bool done = add_inputs(im, form, &scope, arg_attrs, &count) &&
+                tsr_onnx_import_graph(im, &scope, im->model->graph) &&
+                add_results(im, form, &scope, arg_attrs, &count, &res);
+    if (done) close_entry(im, count, arg_attrs, &res);
     tsr_names_finish(&scope.names);
     return done;
+}
+
+void tsr_onnx_finish_functions(tsr_onnx_importer *im) {
+    tsr_onnx_relayout_params(im);
+    for (size_t i = 0; i < im->body_count; i++) tsr_onnx_move_transposes(im->bodies[i]);
+    tsr_onnx_relayout_params(im);
 }
 
 /* ---- the file -------------------------------------------------------------------------------- */
@@ -388,77 +457,92 @@ static bool check_versions(const tsr_onnx_importer *im) {
     return false;
 }
 
-static TSR_RESULT import_module(tsr_onnx_importer *im, tsr_diag_list *list, MlirModule *out) {
-    MlirLocation location = tsr_onnx_location(im, NULL);
-    MlirModule module = mlirModuleCreateEmpty(location);
-    tsr_result result = TSR_SUCCESS;
-    if (!check_versions(im) || !import_entry(im, module)) {
-        result = tsr_diag_fail(im->ctx, list, "import");
-        goto done;
-    }
-    TRY_GOTO(im->ctx, result, tsr_onnx_check_bindings(im));
-    tsr_onnx_lay_params(im);
-    tsr_onnx_move_transposes(im->entry);
-    tsr_onnx_lay_params(im);
-    TRY_GOTO(im->ctx, result, tsr_onnx_write_params(im, module));
-    *out = module;
-    return TSR_SUCCESS;
-done:
-    mlirModuleDestroy(module);
-    return result;
-}
-
 /* Errors of the file become diagnostics at the file. */
-static tsr_result refuse_file(tsr_onnx_importer *im, tsr_diag_list *list, tsr_result result) {
+static tsr_result refuse_file(tsr_onnx_importer *im, tsr_result result) {
     if (result.code != TSR_COMPILE) return result;
     tsr_diag_error(tsr_onnx_location(im, NULL), TSR_DIAG_ONNX_FILE, "this is no ONNX model: %s",
                    im->ctx->error.text);
     tsr_error_clear(im->ctx);
-    return tsr_diag_fail(im->ctx, list, "import");
+    return tsr_diag_fail(im->ctx, im->diags, "import");
 }
 
-static TSR_RESULT import_file(tsr_onnx_importer *im, tsr_diag_list *list, const tsr_onnx_map *map,
-                              MlirModule *out_module) {
-    tsr_onnx_model model;
+static TSR_RESULT read_model(tsr_onnx_importer *im) {
     tsr_buffer listing = {0};
     tsr_result result =
-        tsr_onnx_model_read(im->ctx, map->bytes, map->size_bytes, &im->arena, &model);
-    if (result.code) return refuse_file(im, list, result);
-    im->model = &model;
-    tsr_onnx_list_nodes(&model, &listing);
+        tsr_onnx_model_read(im->ctx, im->map.bytes, im->map.size_bytes, &im->arena, &im->content);
+    if (result.code) return refuse_file(im, result);
+    im->model = &im->content;
+    tsr_onnx_list_nodes(&im->content, &listing);
     const char *text = listing.bytes && !listing.failed
-                           ? tsr_arena_strndup(&list->arena, listing.bytes, listing.size_bytes)
+                           ? tsr_arena_strndup(&im->diags->arena, listing.bytes, listing.size_bytes)
                            : "";
-    bool kept = text && tsr_diag_add_source(list, im->file_name, text, strlen(text));
+    bool added = text && tsr_diag_add_source(im->diags, im->file_name, text, strlen(text));
     tsr_buffer_finish(&listing);
-    if (!kept) FAIL(im->ctx, TSR_MEMORY, "no memory to import '%s'", im->options->path);
-    return import_module(im, list, out_module);
+    if (!added) FAIL(im->ctx, TSR_MEMORY, "no memory to import '%s'", im->options->path);
+    return check_versions(im) ? TSR_SUCCESS : tsr_diag_fail(im->ctx, im->diags, "import");
+}
+
+tsr_result tsr_onnx_open(tsr_onnx_importer *im) {
+    const char *path = im->options->path, *slash = strrchr(path, '/');
+    im->file_name = slash ? slash + 1 : path;
+    im->files.folder = !slash ? ""
+                       : slash == path
+                           ? "/"
+                           : tsr_arena_strndup(&im->arena, path, (size_t)(slash - path));
+    im->op_used = TSR_NEW(&im->arena, bool, im->options->links.op_count + 1);
+    if (!im->files.folder || !im->op_used) FAIL(im->ctx, TSR_MEMORY, "no memory for a path");
+    TRY(im->ctx, tsr_onnx_map_open(im->ctx, path, &im->map));
+    return read_model(im);
+}
+
+void tsr_onnx_close(tsr_onnx_importer *im) {
+    tsr_onnx_map_close(&im->map);
+    tsr_onnx_files_finish(&im->files);
+    tsr_names_finish(&im->param_names);
+    tsr_arena_finish(&im->scratch);
+    tsr_arena_finish(&im->arena);
+}
+
+/* A linked program can have a function of that name. */
+static bool is_free(const tsr_onnx_importer *im, const char *symbol) {
+    MlirOperation other = tsr_module_find(im->module, symbol);
+    if (!mlirOperationIsNull(other))
+        tsr_diag_error(mlirOperationGetLocation(other), TSR_DIAG_ONNX_LINK,
+                       "the entry of the model is called '@%s', too", symbol);
+    return mlirOperationIsNull(other);
+}
+
+static TSR_RESULT import_module(tsr_onnx_importer *im) {
+    const tsr_onnx_training *training = im->options->training;
+    const tsr_onnx_form infer = {.symbol = "main", .entry = "infer"};
+    const tsr_onnx_form train = {.symbol = "train", .entry = "train", .trains = true};
+    TRY(im->ctx, tsr_link_programs(im->ctx, im->diags, &im->options->links, im->module));
+    if (!is_free(im, infer.symbol) || (training && !is_free(im, train.symbol)))
+        return tsr_diag_fail(im->ctx, im->diags, "linking");
+    if (!tsr_onnx_import_function(im, &infer) ||
+        (training && !tsr_onnx_import_function(im, &train)))
+        return tsr_diag_fail(im->ctx, im->diags, "import");
+    TRY(im->ctx, tsr_onnx_check_bindings(im));
+    TRY(im->ctx, tsr_link_check_ops(im->ctx, &im->options->links, &im, 1));
+    tsr_onnx_finish_functions(im);
+    tsr_onnx_note_bounds(im);
+    if (training) TRY(im->ctx, tsr_onnx_freeze(training, &im, 1));
+    return tsr_onnx_write_params(&im, 1, im->module, im->options->weights_path);
 }
 
 tsr_result tsr_onnx_import(tsr_ctx *ctx, MlirContext context, tsr_diag_list *list,
                            const tsr_onnx_options *options, MlirModule *out_module,
                            tsr_digest *out_digest) {
-    const char *slash = strrchr(options->path, '/');
-    tsr_onnx_map map = {0};
-    tsr_onnx_importer im = {.ctx = ctx,
-                            .options = options,
-                            .mlir = context,
-                            .file_name = slash ? slash + 1 : options->path};
+    tsr_onnx_importer im = {.ctx = ctx, .diags = list, .options = options, .mlir = context};
     tsr_result result = TSR_SUCCESS;
-    if (slash)
-        im.files.folder = tsr_arena_strndup(
-            &im.arena, options->path, slash == options->path ? 1 : (size_t)(slash - options->path));
-    else
-        im.files.folder = "";
-    if (!im.files.folder) FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory for a path");
-    TRY_GOTO(ctx, result, tsr_onnx_map_open(ctx, options->path, &map));
-    TRY_GOTO(ctx, result, import_file(&im, list, &map, out_module));
-    *out_digest = tsr_hash(map.bytes, map.size_bytes);
+    TRY_GOTO(ctx, result, tsr_onnx_open(&im));
+    im.module = mlirModuleCreateEmpty(tsr_onnx_location(&im, NULL));
+    TRY_GOTO(ctx, result, import_module(&im));
+    *out_module = im.module;
+    im.module = (MlirModule){NULL};
+    *out_digest = tsr_hash(im.map.bytes, im.map.size_bytes);
 done:
-    tsr_onnx_map_close(&map);
-    tsr_onnx_files_finish(&im.files);
-    tsr_names_finish(&im.param_names);
-    tsr_arena_finish(&im.scratch);
-    tsr_arena_finish(&im.arena);
+    if (!mlirModuleIsNull(im.module)) mlirModuleDestroy(im.module);
+    tsr_onnx_close(&im);
     return result;
 }

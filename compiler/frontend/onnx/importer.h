@@ -10,6 +10,7 @@
 #include "compiler/frontend/onnx/tensor.h"
 #include "compiler/ir/names.h"
 #include "compiler/ir/value_map.h"
+#include "manifests/config.h"
 #include "runtime/base/buffer.h"
 
 enum {
@@ -17,6 +18,7 @@ enum {
     TSR_ONNX_NODES_MAX = 1 << 20, /* nodes, with those of functions at each call */
     TSR_ONNX_OPSET_MAX = 28,
     TSR_ONNX_IR_MAX = 14,
+    TSR_ONNX_BODIES_MAX = 4, /* functions that are made of the model */
 };
 
 /* The elements of a parameter are moved when they are written. */
@@ -31,8 +33,14 @@ enum { TSR_ONNX_STEPS_MAX = 6 };
 typedef struct tsr_onnx_param {
     const char *name; /* of the tensor in the program; in the arena */
     const tsr_onnx_tensor *tensor;
-    MlirValue value; /* result of a tessera.param, of the type after all steps */
+    /* The results of tessera.param in each function, of the type after all steps; null: not there.
+     */
+    MlirValue values[TSR_ONNX_BODIES_MAX];
+    MlirValue next; /* of a running statistic, while training is imported: the latest value */
     bool is_read;
+    bool is_constant; /* of a node Constant: it is not an initializer */
+    bool is_fixed;    /* not trained: its value was read when the program was made, it is a running
+                       * statistic, or the user says so */
     size_t step_count;
     tsr_onnx_movement steps[TSR_ONNX_STEPS_MAX];
 } tsr_onnx_param;
@@ -55,23 +63,54 @@ typedef struct tsr_onnx_scope {
     size_t count, capacity;
 } tsr_onnx_scope;
 
+/* A value that was looked at. */
+typedef struct tsr_onnx_evaluated {
+    const tsr_onnx_known *known; /* NULL: it depends on an input, or is too large */
+    bool is_fixed;               /* it is part of the program */
+} tsr_onnx_evaluated;
+
+/* A dim that stays open. */
+typedef struct tsr_onnx_open_symbol {
+    const char *symbol, *name; /* in the program, and as the model and --dim have it */
+    tsr_dim_range range;       /* sizes that it can have */
+} tsr_onnx_open_symbol;
+
+/* The result of a DequantizeLinear, and what it was made of. */
+typedef struct tsr_onnx_dequantized {
+    MlirValue value, bytes, scale, zero; /* zero: null if absent */
+    uint32_t axis;                       /* dim with a scale for each position, or: */
+} tsr_onnx_dequantized;
+enum { TSR_ONNX_NO_AXIS = TSR_RANK_MAX };
+
 typedef struct tsr_onnx_importer {
     tsr_ctx *ctx;
+    tsr_diag_list *diags;
     const tsr_onnx_options *options;
     const tsr_onnx_model *model;
     const char *file_name; /* in locations */
     MlirContext mlir;
-    MlirBlock entry;
+    MlirBlock bodies[TSR_ONNX_BODIES_MAX];
+    size_t body_count;    /* the last one is being made */
+    bool trains;          /* it is the form of training */
+    MlirBlock entry;      /* the last one */
     MlirOperation anchor; /* parameters and constants of initializers are emitted before it */
     tsr_builder builder;
     tsr_arena arena, scratch; /* scratch: until the end of a node */
+    tsr_onnx_map map;         /* of the model */
+    tsr_onnx_model content;
+    MlirModule module; /* with the functions that custom ops call */
+    bool *op_used;     /* of each custom op of the options */
     tsr_onnx_files files;
     tsr_onnx_param *params; /* in the arena; the first one of a name counts */
-    size_t param_count, param_capacity;
+    size_t param_count, param_capacity, param_next;
     tsr_names param_names;
     tsr_value_map known; /* numbers of `evaluated` */
-    const tsr_onnx_known **evaluated;
+    tsr_onnx_evaluated *evaluated;
     size_t evaluated_count, evaluated_capacity;
+    tsr_onnx_open_symbol *symbols; /* in the order of the inputs */
+    size_t symbol_count, symbol_capacity;
+    tsr_onnx_dequantized *dequantized; /* in the arena */
+    size_t dequantized_count, dequantized_capacity;
     size_t node_count, scratch_depth;
 } tsr_onnx_importer;
 
@@ -83,18 +122,24 @@ MlirLocation tsr_onnx_location(const tsr_onnx_importer *im, const tsr_onnx_node 
 
 /* ---- params.c ---- */
 
-/* Emits an initializer, or the tensor of a node Constant, as a parameter or constant. `name` is
- * that of the value. Null after an error. */
+/* Emits an initializer as a parameter or constant. `name` is that of the value. Null after an
+ * error. */
+MlirValue tsr_onnx_emit_initializer(tsr_onnx_importer *im, const tsr_onnx_tensor *tensor,
+                                    const char *name, MlirLocation location);
+/* The same for the tensor of a node Constant, which is not trained. */
 MlirValue tsr_onnx_emit_tensor(tsr_onnx_importer *im, const tsr_onnx_tensor *tensor,
                                const char *name, MlirLocation location);
+/* The value in one of the functions that read it. */
+MlirValue tsr_onnx_param_value(const tsr_onnx_param *param);
 /* The parameter that an op tessera.param reads; NULL if there is none. */
 const tsr_onnx_param *tsr_onnx_find_param(const tsr_onnx_importer *im, MlirOperation op);
 /* Erases ops that nothing uses, and lets parameters take the order of dims in which all uses read
  * them. */
-void tsr_onnx_lay_params(tsr_onnx_importer *im);
+void tsr_onnx_relayout_params(tsr_onnx_importer *im);
 /* Writes the parameters that the program reads as a safetensors file, and its digest into the
- * module. */
-TSR_RESULT tsr_onnx_write_params(tsr_onnx_importer *im, MlirModule module);
+ * module. The names in all models differ. */
+TSR_RESULT tsr_onnx_write_params(tsr_onnx_importer *const *importers, size_t count,
+                                 MlirModule module, const char *path);
 
 /* ---- ports.c ---- */
 
@@ -103,12 +148,42 @@ bool tsr_onnx_is_initialized(const tsr_onnx_graph *graph, const char *name);
 bool tsr_onnx_refuse_count(const tsr_onnx_importer *im, size_t count);
 /* The type of an input, with the sizes that the options give to open dims. False after a
  * diagnostic. */
-bool tsr_onnx_input_type(const tsr_onnx_importer *im, const tsr_onnx_value_info *info,
+bool tsr_onnx_input_type(tsr_onnx_importer *im, const tsr_onnx_value_info *info,
                          tsr_type *out_type);
 /* TSR_USAGE if the options give a size to a dim that no input has. */
 TSR_RESULT tsr_onnx_check_bindings(const tsr_onnx_importer *im);
 
+/* The name by which --dim gives a dim its size. */
+void tsr_onnx_name_dim(const tsr_onnx_value_info *info, const tsr_onnx_dim *dim, size_t index,
+                       char *out, size_t size);
+bool tsr_onnx_dim_is_open(const tsr_onnx_dim *dim);
+
+/* ---- sizes.c ---- */
+
+/* The dim that stands for an open dim of the model, which may have sizes. False after a diagnostic:
+ * two names would have one symbol. */
+bool tsr_onnx_open_dim(tsr_onnx_importer *im, const char *name, const tsr_dim_binding *binding,
+                       uint64_t *out_dim);
+/* All symbols, as strings. */
+MlirAttribute tsr_onnx_symbol_list(const tsr_onnx_importer *im);
+/* Notes in the module which sizes the symbols have been taken to have. */
+void tsr_onnx_note_bounds(const tsr_onnx_importer *im);
+
 /* ---- import.c ---- */
+
+/* A function that is made of a model. */
+typedef struct tsr_onnx_form {
+    const char *symbol;
+    const char *entry; /* kind of the entry; NULL: a private function */
+    bool trains;       /* the form of training */
+} tsr_onnx_form;
+/* Reads the model of the options; `ctx`, `diags`, `options` and `mlir` are set. */
+TSR_RESULT tsr_onnx_open(tsr_onnx_importer *im);
+void tsr_onnx_close(tsr_onnx_importer *im); /* accepts one that was not opened */
+/* Adds a function to the module. False after a diagnostic. */
+bool tsr_onnx_import_function(tsr_onnx_importer *im, const tsr_onnx_form *form);
+/* Moves transposes and lays out parameters, when all functions are imported. */
+void tsr_onnx_finish_functions(tsr_onnx_importer *im);
 
 /* Grows an array in the arena to hold one element more. */
 void tsr_onnx_grow(tsr_arena *arena, void **items, size_t count, size_t *capacity, size_t size);

@@ -19,7 +19,7 @@
 
 #include <string.h>
 
-enum { OPERANDS_MAX = 64 };
+enum { OPERANDS_MAX = 64, RESULTS_MAX = 4 };
 
 /* How dims are moved: result dim i is dim `from[i]`. */
 typedef struct order {
@@ -102,7 +102,8 @@ static MlirValue emit_order(tsr_builder *b, MlirValue x, const order *o) {
     return emit_shape_op(b, TSR_GRAPH_NAME("transpose"), x, &moved, attrs);
 }
 
-/* The op on other operands, with some attributes replaced; `changed` end at one without a name. */
+/* The op on other operands, with some attributes replaced; `changed` end at one without a name.
+ * Returns the first result, which has the shape; the others have the types that they had. */
 static MlirValue rebuild(tsr_builder *b, MlirOperation op, const MlirValue *operands,
                          const tsr_shape *shape, const tsr_attr *changed) {
     enum { ATTRS_MAX = 16 };
@@ -110,7 +111,10 @@ static MlirValue rebuild(tsr_builder *b, MlirOperation op, const MlirValue *oper
     size_t count = 0;
     intptr_t attr_count = mlirOperationGetNumAttributes(op);
     tsr_type type = {.dtype = type_of(tsr_op_result(op, 0)).dtype, .shape = *shape};
-    TSR_ASSERT(attr_count < ATTRS_MAX);
+    MlirType types[RESULTS_MAX] = {tsr_type_make(b->context, &type)};
+    size_t result_count = tsr_op_result_count(op);
+    TSR_ASSERT(attr_count < ATTRS_MAX && result_count <= RESULTS_MAX);
+    for (size_t i = 1; i < result_count; i++) types[i] = mlirValueGetType(tsr_op_result(op, i));
     for (intptr_t i = 0; i < attr_count; i++) {
         MlirNamedAttribute named = mlirOperationGetAttribute(op, i);
         tsr_attr attr = {mlirIdentifierStr(named.name).data, named.attribute};
@@ -118,8 +122,16 @@ static MlirValue rebuild(tsr_builder *b, MlirOperation op, const MlirValue *oper
             if (strcmp(c->name, attr.name) == 0) attr.value = c->value;
         attrs[count++] = attr;
     }
-    return tsr_build_value(b, tsr_op_name(op), operands, tsr_op_operand_count(op),
-                           tsr_type_make(b->context, &type), attrs);
+    MlirOperation built = tsr_build(b, &(tsr_op_desc){.name = tsr_op_name(op),
+                                                      .operands = operands,
+                                                      .operand_count = tsr_op_operand_count(op),
+                                                      .results = types,
+                                                      .result_count = result_count,
+                                                      .attrs = attrs,
+                                                      .attr_count = count});
+    for (size_t i = 1; i < result_count; i++)
+        mlirValueReplaceAllUsesOfWith(tsr_op_result(op, i), tsr_op_result(built, i));
+    return tsr_op_result(built, 0);
 }
 
 static void replace(MlirOperation op, MlirValue by) {
@@ -229,7 +241,7 @@ static bool sink_axis(tsr_builder *b, MlirOperation op, view *v) {
     return true;
 }
 
-static bool sink_along(tsr_builder *b, MlirOperation op) {
+static bool sink_over_axis(tsr_builder *b, MlirOperation op) {
     view v;
     if (!read_first(op, &v)) return false;
     for (size_t i = 0; i < v.count; i++) v.operands[i] = tsr_op_operand(op, i);
@@ -247,20 +259,38 @@ static bool sink_concat(tsr_builder *b, MlirOperation op) {
     return sink_axis(b, op, &v);
 }
 
-/* Attributes with a number for each dim. */
+/* A list with an entry for each dim, in another order; entries are numbers or open dims. Null for
+ * any other attribute. */
+static MlirAttribute move_list(const tsr_builder *b, MlirOperation op, const char *name,
+                               const order *back) {
+    int64_t numbers[TSR_RANK_MAX], moved[TSR_RANK_MAX];
+    MlirAttribute list = tsr_op_attr(op, name), entries[TSR_RANK_MAX];
+    size_t given = 0;
+    if (tsr_op_i64s(op, name, TSR_RANK_MAX, numbers, &given)) {
+        if (given != back->rank) return (MlirAttribute){NULL};
+        for (uint32_t k = 0; k < back->rank; k++) moved[k] = numbers[back->from[k]];
+        return tsr_attr_make_i64s(b->context, back->rank, moved);
+    }
+    if (!mlirAttributeIsAArray(list) || mlirArrayAttrGetNumElements(list) != (intptr_t)back->rank)
+        return (MlirAttribute){NULL};
+    for (uint32_t k = 0; k < back->rank; k++)
+        entries[k] = mlirArrayAttrGetElement(list, back->from[k]);
+    return mlirArrayAttrGet(b->context, (intptr_t)back->rank, entries);
+}
+
+/* Attributes with an entry for each dim. */
 static bool sink_lists(tsr_builder *b, MlirOperation op) {
     static const char *const names[] = {"start", "size", "stride", "low", "high", "interior"};
     tsr_attr changed[TSR_COUNT(names) + 1] = {0};
-    size_t count = 0, given = 0;
+    size_t count = 0;
     view v;
     if (!read_first(op, &v)) return false;
     order back = inverse(&v.moved);
     for (size_t i = 0; i < TSR_COUNT(names); i++) {
-        int64_t numbers[TSR_RANK_MAX], moved[TSR_RANK_MAX];
-        if (!tsr_op_i64s(op, names[i], TSR_RANK_MAX, numbers, &given) || given != back.rank)
-            continue;
-        for (uint32_t k = 0; k < back.rank; k++) moved[k] = numbers[back.from[k]];
-        changed[count++] = (tsr_attr){names[i], tsr_attr_make_i64s(b->context, back.rank, moved)};
+        if (!tsr_op_has(op, names[i])) continue;
+        MlirAttribute moved = move_list(b, op, names[i], &back);
+        if (mlirAttributeIsNull(moved)) return false;
+        changed[count++] = (tsr_attr){names[i], moved};
     }
     v.operands[0] = tsr_op_operand(tsr_value_owner(tsr_op_operand(op, 0)), 0);
     sink(b, op, &v, changed);
@@ -279,7 +309,7 @@ static void sort(size_t count, int64_t *values) {
 /* The dims that stay keep the order that they had in the result. */
 static bool sink_reduce(tsr_builder *b, MlirOperation op) {
     view v;
-    int64_t axes[TSR_RANK_MAX], places[TSR_RANK_MAX];
+    int64_t axes[TSR_RANK_MAX], positions[TSR_RANK_MAX];
     size_t count = 0;
     bool gone[TSR_RANK_MAX] = {false};
     order left = {0};
@@ -289,13 +319,13 @@ static bool sink_reduce(tsr_builder *b, MlirOperation op) {
         axes[i] = v.moved.from[axes[i]];
         gone[axes[i]] = true;
     }
-    int64_t place = 0;
+    int64_t position = 0;
     for (uint32_t i = 0; i < v.moved.rank; i++) {
-        places[i] = place;
-        place += !gone[i];
+        positions[i] = position;
+        position += !gone[i];
     }
     for (uint32_t i = 0; i < v.moved.rank; i++)
-        if (!gone[v.moved.from[i]]) left.from[left.rank++] = places[v.moved.from[i]];
+        if (!gone[v.moved.from[i]]) left.from[left.rank++] = positions[v.moved.from[i]];
     sort(count, axes);
     v.operands[0] = tsr_op_operand(tsr_value_owner(tsr_op_operand(op, 0)), 0);
     const tsr_attr changed[] = {{"axes", tsr_attr_make_i64s(b->context, count, axes)}, {0}};
@@ -335,13 +365,21 @@ static bool fold_transpose(tsr_builder *b, MlirOperation op) {
 typedef bool (*sink_fn)(tsr_builder *b, MlirOperation op);
 /* Ops with a way of their own; others are elementwise where their rows stay aligned (ops.def). */
 static const sink_fn own[TSR_OP_COUNT] = {
-    [TSR_GRAPH_BATCH_NORM] = sink_along,    [TSR_GRAPH_SOFTMAX_SAFE] = sink_along,
-    [TSR_GRAPH_CUMSUM] = sink_along,        [TSR_GRAPH_CONCAT] = sink_concat,
-    [TSR_GRAPH_SLICE] = sink_lists,         [TSR_GRAPH_PAD] = sink_lists,
-    [TSR_GRAPH_SUM] = sink_reduce,          [TSR_GRAPH_MEAN] = sink_reduce,
-    [TSR_GRAPH_REDUCE_MAX] = sink_reduce,   [TSR_GRAPH_REDUCE_MIN] = sink_reduce,
-    [TSR_GRAPH_REDUCE_PROD] = sink_reduce,  [TSR_GRAPH_LOGSUMEXP_SAFE] = sink_reduce,
-    [TSR_GRAPH_LAYERNORM_SAFE] = sink_norm, [TSR_GRAPH_RMSNORM_SAFE] = sink_norm,
+    [TSR_GRAPH_BATCH_NORM] = sink_over_axis,
+    [TSR_GRAPH_SOFTMAX_SAFE] = sink_over_axis,
+    [TSR_GRAPH_BATCH_NORM_TRAIN] = sink_over_axis,
+    [TSR_GRAPH_CUMSUM] = sink_over_axis,
+    [TSR_GRAPH_CONCAT] = sink_concat,
+    [TSR_GRAPH_SLICE] = sink_lists,
+    [TSR_GRAPH_PAD] = sink_lists,
+    [TSR_GRAPH_SUM] = sink_reduce,
+    [TSR_GRAPH_MEAN] = sink_reduce,
+    [TSR_GRAPH_REDUCE_MAX] = sink_reduce,
+    [TSR_GRAPH_REDUCE_MIN] = sink_reduce,
+    [TSR_GRAPH_REDUCE_PROD] = sink_reduce,
+    [TSR_GRAPH_LOGSUMEXP_SAFE] = sink_reduce,
+    [TSR_GRAPH_LAYERNORM_SAFE] = sink_norm,
+    [TSR_GRAPH_RMSNORM_SAFE] = sink_norm,
     [TSR_GRAPH_TRANSPOSE] = fold_transpose,
 };
 

@@ -23,16 +23,15 @@ bool tsr_onnx_refuse_count(const tsr_onnx_importer *im, size_t count) {
     return false;
 }
 
-/* The name by which --dim gives a dim its size. */
-static void name_dim(const tsr_onnx_value_info *info, const tsr_onnx_dim *dim, size_t index,
-                     char *out, size_t size) {
+void tsr_onnx_name_dim(const tsr_onnx_value_info *info, const tsr_onnx_dim *dim, size_t index,
+                       char *out, size_t size) {
     if (dim->param[0])
         snprintf(out, size, "%s", dim->param);
     else
         snprintf(out, size, "%s:%zu", info->name, index);
 }
 
-static bool is_open(const tsr_onnx_dim *dim) { return !dim->has_value || dim->value < 0; }
+bool tsr_onnx_dim_is_open(const tsr_onnx_dim *dim) { return !dim->has_value || dim->value < 0; }
 
 static const tsr_dim_binding *find_binding(const tsr_onnx_importer *im, const char *name) {
     for (size_t i = 0; i < im->options->binding_count; i++)
@@ -53,8 +52,8 @@ static void list_inputs(const tsr_onnx_importer *im, const char *symbol, tsr_buf
         for (size_t k = 0; type && type->shape && k < type->shape->dims.count; k++) {
             char name[TSR_NAME_MAX + 32];
             const tsr_onnx_dim *dim = TSR_ONNX_ITEM(type->shape->dims, tsr_onnx_dim, k);
-            name_dim(info, dim, k, name, sizeof name);
-            if (is_open(dim) && strcmp(name, symbol) == 0)
+            tsr_onnx_name_dim(info, dim, k, name, sizeof name);
+            if (tsr_onnx_dim_is_open(dim) && strcmp(name, symbol) == 0)
                 tsr_buffer_printf(out, "%s'%s' (dim %zu)", out->size_bytes ? ", " : "", info->name,
                                   k);
         }
@@ -65,8 +64,8 @@ static bool refuse_open(const tsr_onnx_importer *im, const char *name) {
     tsr_buffer inputs = {0};
     list_inputs(im, name, &inputs);
     tsr_diag_error(tsr_onnx_location(im, NULL), TSR_DIAG_ONNX_DIM,
-                   "dim '%s' has no size; inputs that have it: %s. Give its size: --dim %s=N", name,
-                   inputs.bytes ? inputs.bytes : "", name);
+                   "dim '%s' has no size; inputs that have it: %s. Give its size: --dim %s=SIZE",
+                   name, inputs.bytes ? inputs.bytes : "", name);
     tsr_buffer_finish(&inputs);
     return false;
 }
@@ -85,11 +84,69 @@ static bool refuse_form(const tsr_onnx_importer *im, const tsr_onnx_value_info *
     return false;
 }
 
-bool tsr_onnx_input_type(const tsr_onnx_importer *im, const tsr_onnx_value_info *info,
+/* ---- sizes of dims --------------------------------------------------------------------------- */
+
+/* True if the sizes are given when the program is built or called, not here. */
+static bool stays_open(const tsr_onnx_importer *im, const tsr_dim_binding *binding) {
+    return binding ? binding->low || binding->size_count > 1 : im->options->dims_stay_open;
+}
+
+/* The symbols of an expression such as "past + length", which some exporters write. */
+typedef struct parts {
+    tsr_onnx_importer *im;
+    bool fits; /* all are dims of inputs, and stay open */
+} parts;
+
+static void check_part(void *user, const char *symbol) {
+    parts *p = user;
+    tsr_buffer inputs = {0};
+    list_inputs(p->im, symbol, &inputs);
+    p->fits = p->fits && inputs.size_bytes && stays_open(p->im, find_binding(p->im, symbol));
+    tsr_buffer_finish(&inputs);
+}
+
+/* True for the name of a dim that is computed from dims that stay open. */
+static bool read_expression(tsr_onnx_importer *im, const char *name, uint64_t *out_dim) {
+    parts p = {.im = im, .fits = true};
+    uint64_t dim;
+    if (!tsr_dim_read(tsr_attr_make_string(im->mlir, name), &dim) || tsr_dim_symbol(dim) ||
+        !tsr_dim_is_open(dim))
+        return false;
+    tsr_dim_symbols(dim, check_part, &p);
+    if (p.fits) *out_dim = dim;
+    return p.fits;
+}
+
+static bool read_dim(tsr_onnx_importer *im, const tsr_onnx_value_info *info, size_t index,
+                     uint64_t *out_dim) {
+    const tsr_onnx_dim *dim = TSR_ONNX_ITEM(tensor_type(info)->shape->dims, tsr_onnx_dim, index);
+    char name[TSR_NAME_MAX + 32];
+    *out_dim = (uint64_t)dim->value;
+    if (!tsr_onnx_dim_is_open(dim)) return true;
+    tsr_onnx_name_dim(info, dim, index, name, sizeof name);
+    const tsr_dim_binding *binding = find_binding(im, name);
+    if (!binding && read_expression(im, name, out_dim)) return true;
+    if (stays_open(im, binding)) return tsr_onnx_open_dim(im, name, binding, out_dim);
+    if (!binding) return refuse_open(im, name);
+    *out_dim = binding->size;
+    return true;
+}
+
+static bool check_count(const tsr_onnx_importer *im, const char *name, const tsr_shape *shape) {
+    tsr_shape known = {.rank = 0};
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < shape->rank; i++)
+        if (tsr_dim_is_known(shape->dims[i])) known.dims[known.rank++] = shape->dims[i];
+    if (tsr_shape_count(&known, &count)) return true;
+    tsr_diag_error(tsr_onnx_location(im, NULL), TSR_DIAG_ONNX_SHAPE,
+                   "input '%s' has more than 2^63 elements", name);
+    return false;
+}
+
+bool tsr_onnx_input_type(tsr_onnx_importer *im, const tsr_onnx_value_info *info,
                          tsr_type *out_type) {
     const tsr_onnx_tensor_type *from = tensor_type(info);
     tsr_type type = {.dtype = TSR_DTYPE_NONE};
-    uint64_t count = 0;
     if (!from || !from->shape) return refuse_form(im, info);
     type.dtype = tsr_onnx_type_dtype(from->elem_type);
     if (type.dtype == TSR_DTYPE_NONE) {
@@ -106,19 +163,10 @@ bool tsr_onnx_input_type(const tsr_onnx_importer *im, const tsr_onnx_value_info 
                        from->shape->dims.count, TSR_RANK_MAX);
         return false;
     }
-    for (size_t i = 0; i < from->shape->dims.count; i++) {
-        const tsr_onnx_dim *dim = TSR_ONNX_ITEM(from->shape->dims, tsr_onnx_dim, i);
-        char name[TSR_NAME_MAX + 32];
-        name_dim(info, dim, i, name, sizeof name);
-        const tsr_dim_binding *binding = is_open(dim) ? find_binding(im, name) : NULL;
-        if (is_open(dim) && !binding) return refuse_open(im, name);
-        type.shape.dims[type.shape.rank++] = binding ? binding->size : (uint64_t)dim->value;
-    }
-    if (!tsr_shape_count(&type.shape, &count)) {
-        tsr_diag_error(tsr_onnx_location(im, NULL), TSR_DIAG_ONNX_SHAPE,
-                       "input '%s' has more than 2^63 elements", info->name);
-        return false;
-    }
+    type.shape.rank = (uint32_t)from->shape->dims.count;
+    for (uint32_t i = 0; i < type.shape.rank; i++)
+        if (!read_dim(im, info, i, &type.shape.dims[i])) return false;
+    if (!check_count(im, info->name, &type.shape)) return false;
     *out_type = type;
     return true;
 }
@@ -130,11 +178,9 @@ tsr_result tsr_onnx_check_bindings(const tsr_onnx_importer *im) {
         list_inputs(im, symbol, &inputs);
         bool found = inputs.size_bytes > 0;
         tsr_buffer_finish(&inputs);
-        if (im->options->bindings[i].size_count > 1)
+        if (im->options->training && stays_open(im, &im->options->bindings[i]))
             FAIL(im->ctx, TSR_USAGE,
-                 "dim '%s' has %zu sizes; expected one, because the shapes of an ONNX model are "
-                 "computed when it is imported",
-                 symbol, im->options->bindings[i].size_count);
+                 "dim '%s' has several sizes; expected one, because the model is trained", symbol);
         if (!found)
             FAIL(im->ctx, TSR_USAGE,
                  "--dim %s=%" PRIu64 ": no open dim of an input of '%s' has "

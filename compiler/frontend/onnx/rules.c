@@ -30,3 +30,14 @@ const tsr_onnx_row *tsr_onnx_find_row(const char *domain, const char *op, int64_
     }
     return NULL;
 }
+
+bool tsr_onnx_takes_open(const tsr_onnx_row *row) {
+    static bool (*const all[])(tsr_onnx_call *) = {
+#define X(rule) tsr_onnx_rule_##rule,
+#include "compiler/frontend/onnx/open.def"
+#undef X
+    };
+    for (size_t i = 0; i < TSR_COUNT(all); i++)
+        if (row->rule == all[i]) return true;
+    return false;
+}

@@ -3,10 +3,9 @@
  * How a rule of rules.def imports a node: it reads inputs and attributes of the call, emits ops of
  * Graph IR, and sets the outputs.
  *
- *     bool tsr_onnx_rule_softsign(tsr_onnx_call *c) {
+ *     bool tsr_onnx_rule_reciprocal(tsr_onnx_call *c) {
  *         MlirValue x = tsr_onnx_in(c, 0);
- *         return tsr_onnx_out(c, 0, EMIT(c, "div", x, EMIT(c, "add", ONE(c, x), EMIT(c, "abs",
- * x))));
+ *         return tsr_onnx_out(c, 0, EMIT(c, "div", ONE(c, x), x));
  *     }
  *
  * A function that fails emits a diagnostic that names node, op and attribute, marks the call as
@@ -18,6 +17,7 @@
 
 #include "compiler/frontend/onnx/model.h"
 #include "compiler/graph/emit.h"
+#include "compiler/ir/dims.h"
 
 struct tsr_onnx_importer;
 struct tsr_onnx_scope;
@@ -51,6 +51,8 @@ typedef struct tsr_onnx_row {
  */
 const tsr_onnx_row *tsr_onnx_find_row(const char *domain, const char *op, int64_t version,
                                       char out_other[static 64]);
+/* True if the rule of the row imports inputs with open dims (open.def). */
+bool tsr_onnx_takes_open(const tsr_onnx_row *row);
 
 /* ---- inputs and outputs ---------------------------------------------------------------------- */
 
@@ -100,22 +102,56 @@ typedef struct tsr_onnx_known {
         int64_t *ints;
         double *floats;
     };
+    /* Of each integer: an expression over open dims, or NULL for a number. NULL: all are numbers.
+     */
+    const tsr_dim_expression **open;
 } tsr_onnx_known;
 enum { TSR_ONNX_KNOWN_MAX = 1 << 16 }; /* elements */
 
-/* evaluate.c: NULL if the value is not known, or has too many elements. */
+/* evaluate.c: NULL if the value is not known, depends on open dims, or has too many elements. */
 const tsr_onnx_known *tsr_onnx_evaluate(struct tsr_onnx_importer *importer, MlirValue value);
+/* The same for a value that may depend on open dims. */
+const tsr_onnx_known *tsr_onnx_evaluate_open(struct tsr_onnx_importer *importer, MlirValue value);
 /* Fails if the input is absent or not known; `what` names it in the message: "shape". */
 const tsr_onnx_known *tsr_onnx_in_known(tsr_onnx_call *c, size_t input, const char *what);
 /* The integers of a known input of at most `limit` elements. */
 bool tsr_onnx_in_ints(tsr_onnx_call *c, size_t input, const char *what, size_t limit,
                       int64_t *out_values, size_t *out_count);
+/* The same for integers that may depend on open dims. */
+bool tsr_onnx_in_sizes(tsr_onnx_call *c, size_t input, const char *what, size_t limit,
+                       tsr_dim_expression *out_values, size_t *out_count);
 bool tsr_onnx_in_int(tsr_onnx_call *c, size_t input, const char *what, int64_t *out_value);
 bool tsr_onnx_in_f64(tsr_onnx_call *c, size_t input, const char *what, double *out_value);
 /* Integers from an attribute, or in later versions from an input; *out_count is 0 and *out_given
  * false if neither is there. */
 bool tsr_onnx_ints_of(tsr_onnx_call *c, const char *attribute, size_t input, size_t limit,
                       int64_t *out_values, size_t *out_count, bool *out_given);
+
+/* ---- open dims (sizes.c) --------------------------------------------------------------------- */
+
+/* A rule that is not in open.def gets no input with an open dim. One that is compares dims by ==,
+ * computes with them by the functions here, and asks for a size that it needs. */
+
+/* Emits "<what> is N, and <why>; give dim 'N' a size"; returns false. */
+bool tsr_onnx_fail_open(tsr_onnx_call *c, const char *what, uint64_t dim, const char *why);
+/* Fails if an input has an open dim. */
+bool tsr_onnx_refuse_open_inputs(tsr_onnx_call *c);
+/* Fails if the dim is open. `what` names the value in the message: "the image". */
+bool tsr_onnx_known_dim(tsr_onnx_call *c, const char *what, MlirValue x, uint32_t dim,
+                        uint64_t *out_size);
+/* The product of two dims, and of the dims first … end - 1; fails if it is not a dim. */
+uint64_t tsr_onnx_times(tsr_onnx_call *c, uint64_t a, uint64_t b);
+uint64_t tsr_onnx_volume(tsr_onnx_call *c, const tsr_shape *shape, uint32_t first, uint32_t end);
+/* The smallest and the largest value, for all sizes that open dims can have. */
+tsr_dim_range tsr_onnx_range(const struct tsr_onnx_importer *importer,
+                             const tsr_dim_expression *size);
+/* Fails if the size is or can be below 0; `what`: "dim 1 of the shape". */
+bool tsr_onnx_make_dim(tsr_onnx_call *c, const char *what, const tsr_dim_expression *size,
+                       uint64_t *out_dim);
+/* A list of i64. Null, without a failure, if no text can be given for an expression. */
+MlirValue tsr_onnx_size_list(tsr_onnx_call *c, uint64_t count, const tsr_dim_expression *sizes);
+/* The size of a dim as a scalar of the type of `like`. */
+MlirValue tsr_onnx_dim_number(tsr_onnx_call *c, MlirValue like, uint64_t dim);
 
 /* ---- types ----------------------------------------------------------------------------------- */
 
@@ -169,25 +205,25 @@ MlirValue tsr_onnx_broadcast(tsr_onnx_call *c, MlirValue x, const tsr_shape *sha
 MlirValue tsr_onnx_transpose(tsr_onnx_call *c, MlirValue x, const int64_t *permutation);
 /* Swaps two dims. */
 MlirValue tsr_onnx_swap(tsr_onnx_call *c, MlirValue x, uint32_t a, uint32_t b);
-/* `stride` may be NULL. */
-MlirValue tsr_onnx_slice(tsr_onnx_call *c, MlirValue x, const int64_t *start, const int64_t *size,
-                         const int64_t *stride);
-/* `size` places of one dim, from `start` by `stride`. */
+/* `size` positions of one dim, from `start` by `stride`. */
 MlirValue tsr_onnx_slice_dim(tsr_onnx_call *c, MlirValue x, uint32_t dim, int64_t start,
                              int64_t size, int64_t stride);
+/* The same where both may be open dims. */
+MlirValue tsr_onnx_slice_open(tsr_onnx_call *c, MlirValue x, uint32_t dim, uint64_t start,
+                              uint64_t size, int64_t stride);
 /* `interior` may be NULL. */
 MlirValue tsr_onnx_pad(tsr_onnx_call *c, MlirValue x, const int64_t *low, const int64_t *high,
                        const int64_t *interior, double value);
 MlirValue tsr_onnx_concat(tsr_onnx_call *c, size_t count, const MlirValue *parts, uint32_t axis);
 /* sum, mean, reduce_max, reduce_min, reduce_prod …; removes the axes, or keeps them with size 1. */
 MlirValue tsr_onnx_reduce(tsr_onnx_call *c, const char *name, MlirValue x, size_t axis_count,
-                          const int64_t *axes, bool keeps);
+                          const int64_t *axes, bool keepdims);
 MlirValue tsr_onnx_gather(tsr_onnx_call *c, MlirValue x, MlirValue indices, uint32_t axis);
-/* Negative indices count from the end of a dim of `size`. */
+/* Negative indices count from the end of a dim of `size`, which may be open. */
 MlirValue tsr_onnx_wrap_indices(tsr_onnx_call *c, MlirValue indices, uint64_t size);
-/* The place along `axis`, with the shape 1 … n … 1 of `rank` dims. */
-MlirValue tsr_onnx_places(tsr_onnx_call *c, tsr_dtype dtype, uint32_t rank, uint32_t axis,
-                          uint64_t size);
+/* The position along `axis`, with the shape 1 … n … 1 of `rank` dims. */
+MlirValue tsr_onnx_iota(tsr_onnx_call *c, tsr_dtype dtype, uint32_t rank, uint32_t axis,
+                        uint64_t size);
 MlirValue tsr_onnx_matmul(tsr_onnx_call *c, MlirValue a, MlirValue b, bool transpose_a,
                           bool transpose_b);
 /* As ONNX's MatMul, also of integers. */
@@ -196,6 +232,9 @@ tsr_attr tsr_onnx_i64_attr(const tsr_onnx_call *c, const char *name, int64_t val
 tsr_attr tsr_onnx_i64s_attr(const tsr_onnx_call *c, const char *name, size_t count,
                             const int64_t *values);
 tsr_attr tsr_onnx_f64_attr(const tsr_onnx_call *c, const char *name, double value);
+
+/* random.c: Dropout in training mode, with its outputs. */
+bool tsr_onnx_drop(tsr_onnx_call *c, MlirValue x, double ratio);
 
 /* The nearest integer, ties to even, of a float. */
 MlirValue tsr_onnx_round(tsr_onnx_call *c, MlirValue x);

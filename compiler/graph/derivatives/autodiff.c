@@ -13,6 +13,7 @@
  */
 #include "compiler/graph/derivatives/autodiff.h"
 
+#include "compiler/graph/effects/effects.h"
 #include "compiler/graph/rules.h"
 #include "compiler/ir/resilience_ops.h"
 #include "compiler/passes.h"
@@ -114,6 +115,14 @@ static bool reach_param(autodiff *ad, tsr_builder *builder, MlirOperation op, Ml
 
 bool tsr_autodiff_check(MlirOperation op) {
     tsr_rule rule;
+    if (tsr_effects_of(op) & (TSR_EFFECT_IO | TSR_EFFECT_STATE | TSR_EFFECT_COLLECTIVE)) {
+        char effects[TSR_EFFECTS_TEXT_MAX];
+        tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_GRADIENT_EFFECT,
+                       "%s: a gradient would be moved across it, but it has the effect %s",
+                       tsr_op_name(op),
+                       tsr_effects_format(tsr_effects_of(op) & TSR_EFFECTS_ALL, effects));
+        return false;
+    }
     if (!tsr_op_is_of(op, TSR_DIALECT_GRAPH)) {
         tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_GRADIENT_CALL,
                        "%s: no gradient rule for this op%s", tsr_op_name(op),
@@ -274,16 +283,24 @@ static MlirOperation step_op(autodiff *ad, tsr_builder *builder, const trained *
                              const char *name, size_t operands, const MlirValue *values,
                              size_t results) {
     MlirType type = mlirValueGetType(values[0]);
-    tsr_attr attrs[] = {{"optimizer", param->optimizer},
-                        {"lr_schedule", tsr_op_attr(ad->minimize, "lr_schedule")}};
-    return tsr_build(builder,
-                     &(tsr_op_desc){.name = name,
-                                    .operand_count = operands,
-                                    .operands = values,
-                                    .result_count = results,
-                                    .results = (MlirType[]){type, type, type},
-                                    .attr_count = mlirAttributeIsNull(attrs[1].value) ? 1 : 2,
-                                    .attrs = attrs});
+    bool settable = tsr_op_has(ad->minimize, TSR_SETTABLE_NAME);
+    const tsr_attr all[] = {{"optimizer", param->optimizer},
+                            {"lr_schedule", tsr_op_attr(ad->minimize, "lr_schedule")},
+                            {TSR_SETTABLE_NAME, tsr_op_attr(ad->minimize, TSR_SETTABLE_NAME)},
+                            {TSR_GROUP_NAME, settable
+                                                 ? tsr_optimizer_group(ad->minimize, param->param)
+                                                 : mlirAttributeGetNull()}};
+    tsr_attr attrs[TSR_COUNT(all)];
+    size_t count = 0;
+    for (size_t i = 0; i < TSR_COUNT(all); i++)
+        if (!mlirAttributeIsNull(all[i].value)) attrs[count++] = all[i];
+    return tsr_build(builder, &(tsr_op_desc){.name = name,
+                                             .operand_count = operands,
+                                             .operands = values,
+                                             .result_count = results,
+                                             .results = (MlirType[]){type, type, type},
+                                             .attr_count = count,
+                                             .attrs = attrs});
 }
 
 /* "NAME.KIND" */

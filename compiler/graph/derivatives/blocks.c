@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Operations on blocks of ops for pass tessera-autodiff: copy, erase unused ops, splice a block in
- * place of its op.
+ * position of its op.
  */
 #include "compiler/graph/derivatives/autodiff.h"
 #include "compiler/process/guard.h"

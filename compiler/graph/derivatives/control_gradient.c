@@ -11,7 +11,7 @@
  *   if    becomes another if with the same condition: each region computes the body again, and its
  *         gradients.
  *
- * The values of an iteration are therefore recomputed and not kept (Chen et al. 2016, section 3),
+ * The values of an iteration are therefore recomputed and not saved (Chen et al. 2016, section 3),
  * except for the results of products and similar ops in the first scan (choose_saved), which are
  * also stacked.
  */
@@ -348,22 +348,22 @@ static void find_live(autodiff *ad, MlirBlock block, tsr_copies *out_live) {
  * the limit. */
 static size_t choose_saved(const scan *s, MlirBlock block, MlirValue *out_values) {
     tsr_copies live = {.arena = &s->ad->arena};
-    uint64_t room = 0, each;
+    uint64_t budget = 0, each;
     size_t count = 0;
     find_live(s->ad, block, &live);
     for (size_t k = 0; k < s->carried; k++) {
         each = bytes_of(mlirBlockGetArgument(tsr_region_block(s->op, 0), (intptr_t)k));
         if (__builtin_mul_overflow(each, SAVED_PER_CARRIED, &each) ||
-            __builtin_add_overflow(room, each, &room))
+            __builtin_add_overflow(budget, each, &budget))
             return 0;
     }
     TSR_FOR_EACH_OP(op, tsr_region_block(s->op, 0)) {
         if (!is_worth_saving(op)) continue;
         MlirValue value = tsr_op_result(op, 0), copy = tsr_copies_get(&s->copies, value);
-        if (!tsr_copies_has(&live, copy) || bytes_of(value) > room ||
+        if (!tsr_copies_has(&live, copy) || bytes_of(value) > budget ||
             tsr_op_result_count(s->op) + count >= TSR_RULE_RESULTS_MAX)
             continue;
-        room -= bytes_of(value);
+        budget -= bytes_of(value);
         out_values[count++] = value;
     }
     return count;
@@ -417,15 +417,15 @@ static void save_products(scan *s, MlirBlock block) {
 
 /* Erases ops with unused results, and the sequences that only these read. */
 static void drop_unread(scan *s, MlirBlock block) {
-    size_t kept = s->summed;
+    size_t left = s->summed;
     tsr_block_sweep(block);
     for (size_t i = s->summed; i < s->operand_count; i++) {
-        if (tsr_value_is_used(mlirBlockGetArgument(block, (intptr_t)kept)))
-            s->operands[kept++] = s->operands[i];
+        if (tsr_value_is_used(mlirBlockGetArgument(block, (intptr_t)left)))
+            s->operands[left++] = s->operands[i];
         else
-            mlirBlockEraseArgument(block, (unsigned)kept);
+            mlirBlockEraseArgument(block, (unsigned)left);
     }
-    s->operand_count = kept;
+    s->operand_count = left;
 }
 
 /* Adds the reverse scan's results to the gradients of the operands and of the captured values. */

@@ -173,7 +173,7 @@ static bool transpose_rule(tsr_builder *b, MlirOperation op, intptr_t rule, size
     tsr_copies c = {.arena = &arena};
     tsr_builder inside = tsr_builder_at_end(block, b->location);
     size_t yield_count = tsr_op_operand_count(mlirBlockGetTerminator(tsr_region_block(op, rule))),
-           kept = 0;
+           used_count = 0;
     for (size_t i = 0; i < count; i++)
         arguments[i] = mlirBlockAddArgument(block, mlirValueGetType(like[i]), b->location);
     copy_rule(&c, &inside, op, rule, arguments, yields);
@@ -185,8 +185,8 @@ static bool transpose_rule(tsr_builder *b, MlirOperation op, intptr_t rule, size
     if (!linear) return refuse_rule(op, rule);
     if (!tsr_autodiff_transpose(block, b->location, yield_count, yields, given, out)) return false;
     for (size_t i = 0; i < count; i++)
-        if (!mlirValueIsNull(out[i])) yields[kept++] = out[i];
-    tsr_block_yield(block, b->location, yields, kept);
+        if (!mlirValueIsNull(out[i])) yields[used_count++] = out[i];
+    tsr_block_yield(block, b->location, yields, used_count);
     tsr_block_sweep(block);
     for (size_t i = 0; i < count; i++)
         if (tsr_value_is_used(arguments[i])) return refuse_rule(op, rule);

@@ -81,7 +81,7 @@ static bool transpose(tsr_tangent *of, const bool *wanted) {
     tsr_builder inside = tsr_builder_at_end(block, location);
     MlirValue out[TSR_RULE_RESULTS_MAX];
     tsr_gradient g = {.builder = &inside, .op = of->op, .is_linear = true};
-    size_t results = tsr_op_result_count(of->op), kept = 0;
+    size_t results = tsr_op_result_count(of->op), given_count = 0;
     for (size_t k = 0; k < results; k++) {
         MlirValue result = tsr_op_result(of->op, k);
         if (!tsr_value_is_float(result)) continue;
@@ -95,8 +95,8 @@ static bool transpose(tsr_tangent *of, const bool *wanted) {
         return false;
     MlirValue given[TSR_RULE_RESULTS_MAX];
     for (intptr_t i = 0; i < mlirBlockGetNumArguments(block); i++)
-        if (!mlirValueIsNull(out[i])) given[kept++] = out[i];
-    tsr_block_yield(block, location, given, kept);
+        if (!mlirValueIsNull(out[i])) given[given_count++] = out[i];
+    tsr_block_yield(block, location, given, given_count);
     tsr_block_sweep(block);
     for (intptr_t i = 0; i < mlirBlockGetNumArguments(block); i++)
         TSR_ASSERT(!tsr_value_is_used(mlirBlockGetArgument(block, i)));
@@ -140,7 +140,7 @@ bool tsr_forward_diagonal(tsr_tangent *of) {
 /* Applies the rules to the simpler ops that the op is lowered to; the op itself stays. */
 bool tsr_forward_lowered(tsr_tangent *of) {
     MlirValue values[TSR_RULE_RESULTS_MAX];
-    size_t results = tsr_op_result_count(of->op), kept = 0;
+    size_t results = tsr_op_result_count(of->op), given_count = 0;
     MlirBlock block = tsr_scratch_open(of->builder);
     tsr_builder inside = tsr_builder_at_end(block, of->builder->location);
     const tsr_tangent copied = {.builder = &inside, .op = of->op};
@@ -156,11 +156,11 @@ bool tsr_forward_lowered(tsr_tangent *of) {
     bool done = tsr_graph_rules(tsr_op_of(copy))->lower(copy) && tsr_forward_block(&f, block);
     for (size_t k = 0; done && k < results; k++) {
         of->of_results[k] = tsr_forward_get(&f, tsr_op_operand(mlirBlockGetTerminator(block), k));
-        if (!mlirValueIsNull(of->of_results[k])) values[kept++] = of->of_results[k];
+        if (!mlirValueIsNull(of->of_results[k])) values[given_count++] = of->of_results[k];
     }
     tsr_forward_finish(&f);
     if (!done) return false;
-    tsr_block_yield(block, inside.location, values, kept);
+    tsr_block_yield(block, inside.location, values, given_count);
     tsr_block_sweep(block);
     tsr_scratch_close(block);
     return true;

@@ -3,6 +3,7 @@
  * Attention and rotary embedding: shape rules, gradients and lowering to simpler ops.
  */
 #include "compiler/graph/rules.h"
+#include "compiler/ir/attributes.h"
 #include "compiler/ir/samples.h"
 #include "compiler/process/guard.h"
 #include "runtime/base/array.h"
@@ -209,8 +210,8 @@ static MlirValue masked(const parts *p, MlirValue logits, MlirValue mask) {
 static MlirValue causal(const parts *p, MlirValue logits) {
     tsr_builder *b = p->b;
     tsr_shape square = {.rank = 2, .dims = {p->queries, p->keys}};
-    MlirValue row = tsr_emit_places(b, &square, 0, TSR_DTYPE_I64);
-    MlirValue column = tsr_emit_places(b, &square, 1, TSR_DTYPE_I64);
+    MlirValue row = tsr_emit_iota(b, &square, 0, TSR_DTYPE_I64);
+    MlirValue column = tsr_emit_iota(b, &square, 1, TSR_DTYPE_I64);
     double shift = (double)p->keys - (double)p->queries;
     row = tsr_emit_add(b, row, tsr_emit_constant(b, TSR_DTYPE_I64, shift));
     MlirValue seen = tsr_emit_compare(b, TSR_PREDICATE_LE, column, row);
@@ -241,7 +242,7 @@ static parts parts_of(tsr_builder *b, MlirOperation op) {
 
 static const int64_t last[] = {4};
 
-static MlirValue along_keys(const parts *p, const char *reduction, MlirValue x) {
+static MlirValue over_keys(const parts *p, const char *reduction, MlirValue x) {
     tsr_shape shape = tsr_type_of(x).shape;
     x = tsr_emit_reduce(p->b, reduction, x, 1, last);
     shape.dims[4] = 1;
@@ -266,9 +267,9 @@ static MlirValue powers(const parts *p, MlirValue shift) {
 
 /* ---- dropout --------------------------------------------------------------------------------- */
 
-static size_t copy_attrs(MlirOperation op, tsr_attr attrs[static 4]) {
+static size_t copy_attrs(MlirOperation op, tsr_attr attrs[static 5]) {
     size_t count = 0;
-    static const char *const names[] = {"causal", "scale", "dropout", "stream"};
+    static const char *const names[] = {"causal", "scale", "dropout", "stream", TSR_SEED_NAME};
     for (size_t i = 0; i < TSR_COUNT(names); i++)
         if (tsr_op_has(op, names[i]))
             attrs[count++] = (tsr_attr){names[i], tsr_op_attr(op, names[i])};
@@ -287,7 +288,7 @@ bool tsr_attention_will_sample(MlirOperation op) {
 static MlirValue number_heads(tsr_builder *b, MlirOperation op, const tsr_samples *samples) {
     tsr_shape q = tsr_type_of(tsr_op_operand(op, QUERY)).shape;
     tsr_shape batches = {.rank = 1, .dims = {q.dims[0]}};
-    MlirValue heads = tsr_emit_mul(b, tsr_emit_places(b, &batches, 0, TSR_DTYPE_I64),
+    MlirValue heads = tsr_emit_mul(b, tsr_emit_iota(b, &batches, 0, TSR_DTYPE_I64),
                                    tsr_emit_constant(b, TSR_DTYPE_I64, (double)q.dims[1]));
     if (samples) {
         double all = (double)q.dims[0] * (double)q.dims[1];
@@ -302,7 +303,7 @@ bool tsr_attention_sample(MlirOperation op, const tsr_samples *samples) {
     tsr_builder b = tsr_builder_before(op);
     MlirValue operands[OPERANDS_MAX], results[RESULTS_MAX];
     MlirType types[RESULTS_MAX];
-    tsr_attr attrs[4];
+    tsr_attr attrs[5];
     size_t count = tsr_op_operand_count(op), result_count = tsr_op_result_count(op);
     if (!tsr_op_has(op, "stream")) {
         tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_STREAM_MISSING,
@@ -314,8 +315,7 @@ bool tsr_attention_sample(MlirOperation op, const tsr_samples *samples) {
     operands[count + HEADS] = number_heads(&b, op, samples);
     operands[count + STEP] =
         samples ? samples->step : tsr_random_source(&b, TSR_GRAPH_NAME("step"));
-    operands[count + SEED] =
-        samples ? samples->seed : tsr_random_source(&b, TSR_GRAPH_NAME("seed"));
+    operands[count + SEED] = tsr_random_seed(&b, op, samples);
     MlirOperation made = tsr_build(&b, &(tsr_op_desc){.name = tsr_op_name(op),
                                                       .operand_count = count + SAMPLES,
                                                       .operands = operands,
@@ -323,6 +323,7 @@ bool tsr_attention_sample(MlirOperation op, const tsr_samples *samples) {
                                                       .results = types,
                                                       .attr_count = copy_attrs(op, attrs),
                                                       .attrs = attrs});
+    mlirOperationRemoveDiscardableAttributeByName(made, tsr_ref(TSR_SEED_NAME));
     for (size_t i = 0; i < result_count; i++) results[i] = tsr_op_result(made, i);
     tsr_emit_replace(op, result_count, results);
     return true;
@@ -335,19 +336,20 @@ static bool resolve_dropout(MlirOperation op) {
     if (rate > 0 && tsr_random_trains(op)) return tsr_attention_sample(op, NULL);
     mlirOperationRemoveAttributeByName(op, tsr_ref("dropout"));
     mlirOperationRemoveAttributeByName(op, tsr_ref("stream"));
+    mlirOperationRemoveDiscardableAttributeByName(op, tsr_ref(TSR_SEED_NAME));
     return true;
 }
 
 /* i64, a number of each query or key (samples.h), as dim `dim` of five. */
-static MlirValue places_along(tsr_builder *b, uint64_t count, uint32_t dim, uint64_t keys) {
+static MlirValue samples_over_dim(tsr_builder *b, uint64_t count, uint32_t dim, uint64_t keys) {
     tsr_type type = {.dtype = TSR_DTYPE_I64, .shape = {.rank = 5, .dims = {1, 1, 1, 1, 1}}};
     tsr_arena arena = {0};
     type.shape.dims[dim] = count;
-    int64_t *places = TSR_NEW(&arena, int64_t, count + 1);
-    TSR_NEED(places);
+    int64_t *positions = TSR_NEW(&arena, int64_t, count + 1);
+    TSR_NEED(positions);
     for (uint64_t i = 0; i < count; i++)
-        places[i] = (int64_t)(dim == 3 ? tsr_samples_of_query(i, keys) : tsr_samples_of_key(i));
-    tsr_attr attrs[] = {{"value", tsr_attr_make_elements(b->context, &type, places)}, {0}};
+        positions[i] = (int64_t)(dim == 3 ? tsr_samples_of_query(i, keys) : tsr_samples_of_key(i));
+    tsr_attr attrs[] = {{"value", tsr_attr_make_elements(b->context, &type, positions)}, {0}};
     MlirValue constant = tsr_build_value(b, TSR_GRAPH_NAME("constant"), NULL, 0,
                                          tsr_type_make(b->context, &type), attrs);
     tsr_arena_finish(&arena);
@@ -368,17 +370,17 @@ static MlirValue dropped(const parts *p, MlirValue weights) {
     TSR_ASSERT(counted);
     item.dims[0] = item.dims[3] = item.dims[4] = 1;
     MlirValue heads = tsr_emit_reshape(p->b, sample_operand(p->op, HEADS), &first);
-    heads = tsr_emit_add(p->b, heads, tsr_random_places(p->b, &item));
+    heads = tsr_emit_add(p->b, heads, tsr_random_positions(p->b, &item));
     MlirValue size = tsr_emit_constant(p->b, TSR_DTYPE_I64, (double)numbers);
-    MlirValue elements =
-        tsr_emit_add(p->b, tsr_emit_mul(p->b, heads, size), places_along(p->b, queries, 3, keys));
-    elements = tsr_emit_add(p->b, elements, places_along(p->b, keys, 4, keys));
+    MlirValue elements = tsr_emit_add(p->b, tsr_emit_mul(p->b, heads, size),
+                                      samples_over_dim(p->b, queries, 3, keys));
+    elements = tsr_emit_add(p->b, elements, samples_over_dim(p->b, keys, 4, keys));
     elements = tsr_emit_broadcast(p->b, elements, &all);
     return tsr_random_drop(p->b, weights, rate, stream, elements, sample_operand(p->op, STEP),
                            sample_operand(p->op, SEED));
 }
 
-bool tsr_attention_is_kept(MlirOperation op) {
+bool tsr_attention_is_legal(MlirOperation op) {
     enum { HEAD_MAX = 256 }; /* maximum head size of the kernel */
     if (tsr_attention_will_sample(op)) return false;
     tsr_type query = tsr_type_of(tsr_op_operand(op, QUERY));
@@ -391,10 +393,10 @@ bool tsr_lower_attention(MlirOperation op) {
     if (tsr_attention_will_sample(op)) return resolve_dropout(op);
     tsr_builder b = tsr_builder_before(op);
     parts p = parts_of(&b, op);
-    MlirValue largest = along_keys(&p, TSR_GRAPH_NAME("reduce_max"), p.logits);
+    MlirValue largest = over_keys(&p, TSR_GRAPH_NAME("reduce_max"), p.logits);
     largest = unless_equal(&p, largest, -(double)INFINITY, 0.0);
     MlirValue power = powers(&p, largest);
-    MlirValue sum = along_keys(&p, TSR_GRAPH_NAME("sum"), power);
+    MlirValue sum = over_keys(&p, TSR_GRAPH_NAME("sum"), power);
     MlirValue values[2] = {tsr_emit_matmul(&b, dropped(&p, power), p.value, false, false)};
     values[0] = tsr_emit_div(&b, values[0], unless_equal(&p, sum, 0.0, 1.0));
     values[0] = shaped_as(&p, values[0], tsr_op_result(op, 0));
@@ -422,7 +424,7 @@ bool tsr_lower_attention_grad(MlirOperation op) {
     MlirValue chances = powers(&p, unless_equal(&p, logsumexp, -(double)INFINITY, 0.0));
     MlirValue result = grouped(&p, tsr_op_operand(op, RESULT), p.per_group);
     MlirValue dresult = grouped(&p, tsr_op_operand(op, DRESULT), p.per_group);
-    MlirValue total = along_keys(&p, TSR_GRAPH_NAME("sum"), tsr_emit_mul(&b, dresult, result));
+    MlirValue total = over_keys(&p, TSR_GRAPH_NAME("sum"), tsr_emit_mul(&b, dresult, result));
     MlirValue dchances = dropped(&p, tsr_emit_matmul(&b, dresult, p.value, false, true));
     MlirValue dlogits = tsr_emit_mul(&b, chances, tsr_emit_sub(&b, dchances, total));
     dlogits = tsr_emit_mul(&b, dlogits, splat_like(&p, dlogits, p.scale));
@@ -439,11 +441,11 @@ bool tsr_lower_attention_grad(MlirOperation op) {
 
 /* ---- gradient -------------------------------------------------------------------------------- */
 
-/* The same attention with its logsumexp; takes the op's place. */
+/* The same attention with its logsumexp; replaces the op. */
 static MlirOperation with_logsumexp(MlirOperation op) {
     tsr_builder b = tsr_builder_before(op);
     tsr_rule rule;
-    tsr_attr attrs[4];
+    tsr_attr attrs[5];
     MlirValue operands[OPERANDS_MAX];
     size_t count = tsr_op_operand_count(op);
     bool valid = tsr_graph_check(op, &rule);
@@ -466,7 +468,7 @@ static MlirOperation with_logsumexp(MlirOperation op) {
 bool tsr_gradient_attention(tsr_gradient *of) {
     MlirOperation op = of->op;
     bool is_masked = has_mask(op);
-    tsr_attr attrs[4];
+    tsr_attr attrs[5];
     if (tsr_op_has(op, "dropout") && !tsr_op_has(op, "stream")) {
         tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_STREAM_MISSING,
                        "%s: has no stream yet; run -tessera-streams first", tsr_op_name(op));
@@ -528,15 +530,16 @@ static bool tables_fit(MlirOperation op, const tsr_type *type) {
     int64_t axis = 0;
     bool read = tsr_op_i64(op, "axis", &axis);
     TSR_ASSERT(read);
-    uint64_t places = type->shape.dims[axis], pairs = type->shape.dims[type->shape.rank - 1] / 2;
-    if (!pairs || places <= TABLE_BYTES_MAX / tsr_dtype_size(type->dtype) / pairs) return true;
+    uint64_t positions = type->shape.dims[axis], pairs = type->shape.dims[type->shape.rank - 1] / 2;
+    if (!pairs || positions <= TABLE_BYTES_MAX / tsr_dtype_size(type->dtype) / pairs) return true;
     tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_MEMORY,
-                   "%s: a table of %" PRIu64 " places by %" PRIu64 " angles has more than %d bytes",
-                   tsr_op_name(op), places, pairs, TABLE_BYTES_MAX);
+                   "%s: a table of %" PRIu64 " positions by %" PRIu64
+                   " angles has more than %d bytes",
+                   tsr_op_name(op), positions, pairs, TABLE_BYTES_MAX);
     return false;
 }
 
-/* A table [places, pairs] of the cosines or sines, with dims of 1 between and after them. */
+/* A table [positions, pairs] of the cosines or sines, with dims of 1 between and after them. */
 static MlirValue table(tsr_builder *b, MlirOperation op, const tsr_shape *shape,
                        double (*of)(double), tsr_dtype dtype, bool split) {
     int64_t axis = 0, offset = 0;
@@ -545,21 +548,21 @@ static MlirValue table(tsr_builder *b, MlirOperation op, const tsr_shape *shape,
     TSR_ASSERT(read);
     tsr_op_i64(op, "offset", &offset);
     tsr_op_f64(op, "base", &base);
-    uint64_t places = shape->dims[axis], pairs = shape->dims[shape->rank - 1] / 2;
+    uint64_t positions = shape->dims[axis], pairs = shape->dims[shape->rank - 1] / 2;
     tsr_type type = {.dtype = dtype, .shape = {.rank = shape->rank - (uint32_t)axis}};
     for (uint32_t i = 0; i < type.shape.rank; i++) type.shape.dims[i] = 1;
-    type.shape.dims[0] = places;
+    type.shape.dims[0] = positions;
     type.shape.dims[type.shape.rank - 1] = pairs;
     if (split) type.shape.dims[type.shape.rank++] = 1;
     tsr_arena arena = {0};
     size_t width = tsr_dtype_size(dtype);
-    char *data = TSR_NEW(&arena, char, places *pairs *width + 1);
+    char *data = TSR_NEW(&arena, char, positions *pairs *width + 1);
     TSR_NEED(data);
-    for (uint64_t place = 0; place < places; place++)
+    for (uint64_t position = 0; position < positions; position++)
         for (uint64_t pair = 0; pair < pairs; pair++) {
-            double turn = pow(base, -(double)pair / (double)pairs);
-            double value = of(((double)offset + (double)place) * turn);
-            tsr_dtype_write(dtype, value, data, place * pairs + pair);
+            double frequency = pow(base, -(double)pair / (double)pairs);
+            double value = of(((double)offset + (double)position) * frequency);
+            tsr_dtype_write(dtype, value, data, position * pairs + pair);
         }
     tsr_attr attrs[] = {{"value", tsr_attr_make_elements(b->context, &type, data)}, {0}};
     MlirValue constant = tsr_build_value(b, TSR_GRAPH_NAME("constant"), NULL, 0,
@@ -601,10 +604,10 @@ bool tsr_lower_rotary(MlirOperation op) {
     MlirValue c = table(&b, op, &type.shape, cos, type.dtype, split);
     MlirValue s = table(&b, op, &type.shape, sin, type.dtype, split);
     if (tsr_op_flag(op, "inverse")) s = tsr_emit_unary(&b, TSR_GRAPH_NAME("neg"), s);
-    MlirValue turned[] = {
+    MlirValue rotated[] = {
         tsr_emit_sub(&b, tsr_emit_mul(&b, first, c), tsr_emit_mul(&b, second, s)),
         tsr_emit_add(&b, tsr_emit_mul(&b, second, c), tsr_emit_mul(&b, first, s))};
-    MlirValue y = tsr_emit_concat(&b, 2, turned, pairs.rank - 1);
+    MlirValue y = tsr_emit_concat(&b, 2, rotated, pairs.rank - 1);
     y = tsr_emit_reshape(&b, y, &type.shape);
     y = tsr_emit_cast(&b, y, tsr_type_of(tsr_op_result(op, 0)).dtype);
     tsr_emit_replace(op, 1, &y);

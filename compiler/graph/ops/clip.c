@@ -113,6 +113,8 @@ MlirValue tsr_global_norm_emit(tsr_builder *b, size_t count, const MlirValue *gr
 MlirValue tsr_clip_emit(tsr_builder *b, MlirOperation op, MlirValue norm) {
     double most = mlirFloatAttrGetValueDouble(tsr_op_attr(op, attribute));
     MlirValue above = tsr_emit_add(b, norm, tsr_emit_number(b, norm, 1e-6));
-    MlirValue scale = tsr_emit_div(b, tsr_emit_number(b, norm, most), above);
+    const tsr_numbers numbers = tsr_numbers_of(b, op);
+    MlirValue limit = tsr_number_emit(&numbers, attribute, most, tsr_type_of(norm).dtype);
+    MlirValue scale = tsr_emit_div(b, limit, above);
     return tsr_emit_binary(b, TSR_GRAPH_NAME("min"), scale, tsr_emit_number(b, norm, 1.0));
 }

@@ -384,15 +384,15 @@ static bool read_layout(const tsr_rule *rule, bool branches, layout *out) {
     tsr_op_i64(rule->op, "carried", &carried);
     tsr_op_i64(rule->op, "sequences", &sequences);
     tsr_op_i64(rule->op, "times", &times);
-    size_t room = rule->operand_count - (branches && rule->operand_count > 0);
-    if (carried < 0 || sequences < 0 || times < 0 || (uint64_t)carried > room ||
-        (uint64_t)sequences > room - (uint64_t)carried || (branches && !rule->operand_count))
+    size_t limit = rule->operand_count - (branches && rule->operand_count > 0);
+    if (carried < 0 || sequences < 0 || times < 0 || (uint64_t)carried > limit ||
+        (uint64_t)sequences > limit - (uint64_t)carried || (branches && !rule->operand_count))
         return tsr_rule_fail(rule, TSR_DIAG_LOOP,
                              "carried %" PRId64 ", sequences %" PRId64 ", times %" PRId64
                              ", with %zu operands",
                              carried, sequences, times, rule->operand_count);
     *out = (layout){branches, (size_t)carried, (size_t)sequences,
-                    room - (size_t)carried - (size_t)sequences, times};
+                    limit - (size_t)carried - (size_t)sequences, times};
     return true;
 }
 

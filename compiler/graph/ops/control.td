@@ -67,6 +67,27 @@ func.func @example(%element: tensor<4xi64>, %step: tensor<i64>, %seed: tensor<i6
       I64Attr:$stream, DefaultValuedAttr<I64Attr, "0">:$draw, UnitAttr:$normal, UnitAttr:$shared);
 }
 
+// ---- checks of numbers ---------------------------------------------------------------------
+
+def Tessera_VerifyNumericsOp : Tessera_FormOp<"verify.numerics", "Same"> {
+  let summary = "checks the numbers of a value in every run: they must be finite, and within bounds";
+  let description = [{
+    A run in which an element is NaN, infinite, less than the first number of `bounded` or greater than the second
+    one ends with exit code 14; the message names the element and the place of this op. The op computes nothing,
+    and changes no bit of other values. It is not allowed in regions that compute values. With `stable`, each `exp`
+    that the value is computed from must take differences to a `reduce_max`, so that it cannot overflow; the
+    compiler checks this.
+  }];
+  let arguments = (ins Tessera_Tensor:$input, UnitAttr:$stable, OptionalAttr<ArrayAttr>:$bounded);
+  let example = [{
+func.func @example(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %result = tessera.softmax_safe %x {axis = 0} : tensor<4xf32>
+  tessera.verify.numerics %result {stable, bounded = [0, 1]} : tensor<4xf32>
+  return %result : tensor<4xf32>
+}
+  }];
+}
+
 // ---- control -------------------------------------------------------------------------------
 
 def Tessera_YieldOp : Tessera_Op<"yield", [Pure, Terminator]> {

@@ -174,7 +174,7 @@ bool tsr_gradient_neg(tsr_gradient *of) {
     return true;
 }
 
-/* y > 0 if x > 0, so the operand need not be kept. */
+/* y > 0 if x > 0, so the operand need not be saved. */
 bool tsr_gradient_relu(tsr_gradient *of) {
     MlirValue zero = number(of, 0.0);
     if (of->wanted[0])
@@ -245,6 +245,52 @@ bool tsr_gradient_erf(tsr_gradient *of) {
     MlirValue bell = unary(of, TSR_GRAPH_NAME("exp"), square);
     MlirValue slope = mul(of, bell, number(of, factor));
     set_gradient(of, 0, mul(of, of->of_result, slope));
+    return true;
+}
+
+bool tsr_gradient_sin(tsr_gradient *of) {
+    if (!of->wanted[0]) return true;
+    set_gradient(of, 0, mul(of, of->of_result, unary(of, TSR_GRAPH_NAME("cos"), operand(of, 0))));
+    return true;
+}
+
+bool tsr_gradient_cos(tsr_gradient *of) {
+    if (!of->wanted[0]) return true;
+    MlirValue slope = negate(of, unary(of, TSR_GRAPH_NAME("sin"), operand(of, 0)));
+    set_gradient(of, 0, mul(of, of->of_result, slope));
+    return true;
+}
+
+/* 1 + y^2 */
+bool tsr_gradient_tan(tsr_gradient *of) {
+    if (!of->wanted[0]) return true;
+    MlirValue slope = add(of, mul(of, result(of), result(of)), number(of, 1.0));
+    set_gradient(of, 0, mul(of, of->of_result, slope));
+    return true;
+}
+
+/* 1 / sqrt((1 - x) (1 + x)), which loses no digits near 1 */
+static MlirValue asin_slope(const tsr_gradient *of) {
+    MlirValue x = operand(of, 0), one = number(of, 1.0);
+    MlirValue square = mul(of, binary(of, TSR_GRAPH_NAME("sub"), one, x), add(of, one, x));
+    return unary(of, TSR_GRAPH_NAME("rsqrt"), square);
+}
+
+bool tsr_gradient_asin(tsr_gradient *of) {
+    if (of->wanted[0]) set_gradient(of, 0, mul(of, of->of_result, asin_slope(of)));
+    return true;
+}
+
+bool tsr_gradient_acos(tsr_gradient *of) {
+    if (of->wanted[0]) set_gradient(of, 0, mul(of, of->of_result, negate(of, asin_slope(of))));
+    return true;
+}
+
+/* 1 / (1 + x^2) */
+bool tsr_gradient_atan(tsr_gradient *of) {
+    if (!of->wanted[0]) return true;
+    MlirValue x = operand(of, 0), divisor = add(of, mul(of, x, x), number(of, 1.0));
+    set_gradient(of, 0, divide(of, of->of_result, divisor));
     return true;
 }
 
@@ -448,22 +494,26 @@ bool tsr_gradient_mul_add(tsr_gradient *of) {
 
 /* ---- logic ----------------------------------------------------------------------------------- */
 
-bool tsr_check_logic(tsr_rule *rule) {
-    if (!tsr_rule_dtype(rule, 0, "lhs", TSR_DTYPES_I1) || !same_dtype(rule, 0, 1, sides))
-        return false;
-    rule->results[0].dtype = TSR_DTYPE_I1;
+static bool check_bits(tsr_rule *rule, unsigned allowed) {
+    if (!tsr_rule_dtype(rule, 0, "lhs", allowed) || !same_dtype(rule, 0, 1, sides)) return false;
+    rule->results[0].dtype = rule->operands[0].dtype;
     return tsr_rule_broadcast(rule, 0, 1, sides, &rule->results[0].shape);
 }
 
+bool tsr_check_logic(tsr_rule *rule) { return check_bits(rule, TSR_DTYPES_BITS); }
+
+bool tsr_check_shift(tsr_rule *rule) { return check_bits(rule, TSR_DTYPES_INTEGER); }
+
 bool tsr_check_logic_not(tsr_rule *rule) {
     rule->results[0] = rule->operands[0];
-    return tsr_rule_dtype(rule, 0, "the operand", TSR_DTYPES_I1);
+    return tsr_rule_dtype(rule, 0, "the operand", TSR_DTYPES_BITS);
 }
 
 /* ---- comparison, selection, casts ------------------------------------------------------------ */
 
 bool tsr_check_compare(tsr_rule *rule) {
-    if (!same_dtype(rule, 0, 1, sides)) return false;
+    if (!tsr_rule_dtype(rule, 0, "lhs", TSR_DTYPES_ORDERED) || !same_dtype(rule, 0, 1, sides))
+        return false;
     rule->results[0].dtype = TSR_DTYPE_I1;
     return tsr_rule_broadcast(rule, 0, 1, sides, &rule->results[0].shape);
 }
@@ -492,9 +542,14 @@ bool tsr_gradient_where(tsr_gradient *of) {
     return true;
 }
 
-bool tsr_check_cast(tsr_rule *rule) {
+bool tsr_check_bitcast(tsr_rule *rule) {
+    tsr_dtype from = rule->operands[0].dtype, to = rule->declared[0].dtype;
     rule->results[0].shape = rule->operands[0].shape;
-    return true;
+    if (!tsr_rule_dtype(rule, 0, "the operand", TSR_DTYPES_WITH_BITS)) return false;
+    if (TSR_DTYPES_WITH_BITS >> to & 1 && tsr_dtype_bits(from) == tsr_dtype_bits(to)) return true;
+    return tsr_rule_fail(rule, TSR_DIAG_RESULT_DTYPE,
+                         "element type of the result is %s, must be a number of %u bits, as %s is",
+                         tsr_dtype_name(to), tsr_dtype_bits(from), tsr_dtype_name(from));
 }
 
 bool tsr_gradient_cast(tsr_gradient *of) {

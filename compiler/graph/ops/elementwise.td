@@ -65,19 +65,35 @@ def Tessera_PowOp : Tessera_BinaryOp<"pow", "raises lhs (float) to the power rhs
     follow IEEE 754-2019, section 9.2.1. Where the base is 0, the exponent gets no gradient.
   }];
 }
-def Tessera_AndOp : Tessera_BinaryOp<"and", "returns true where both lhs and rhs are true"> {
+def Tessera_AndOp : Tessera_BinaryOp<"and", "returns the bits that both lhs and rhs have"> {
   let description = [{
-    Both operands have elements of i1. Their shapes broadcast like NumPy's. This op has no gradient.
+    Both operands have i1 or integers of the same element type. Their shapes broadcast like NumPy's. For i1 the
+    result is true where both are true. This op has no gradient.
   }];
 }
-def Tessera_OrOp : Tessera_BinaryOp<"or", "returns true where lhs or rhs or both are true"> {
+def Tessera_OrOp : Tessera_BinaryOp<"or", "returns the bits that lhs or rhs or both have"> {
   let description = [{
-    Both operands have elements of i1. Their shapes broadcast like NumPy's. This op has no gradient.
+    Both operands have i1 or integers of the same element type. Their shapes broadcast like NumPy's. For i1 the
+    result is true where one or both are true. This op has no gradient.
   }];
 }
-def Tessera_XorOp : Tessera_BinaryOp<"xor", "returns true where exactly one of lhs and rhs is true"> {
+def Tessera_XorOp : Tessera_BinaryOp<"xor", "returns the bits that exactly one of lhs and rhs has"> {
   let description = [{
-    Both operands have elements of i1. Their shapes broadcast like NumPy's. This op has no gradient.
+    Both operands have i1 or integers of the same element type. Their shapes broadcast like NumPy's. For i1 the
+    result is true where exactly one is true. This op has no gradient.
+  }];
+}
+def Tessera_ShiftLeftOp : Tessera_BinaryOp<"shift_left", "shifts the bits of lhs left by rhs places"> {
+  let description = [{
+    Both operands have integers of the same element type. Their shapes broadcast like NumPy's. Zeros come in from
+    the right. If rhs is negative or at least the width of the type, the result is 0. This op has no gradient.
+  }];
+}
+def Tessera_ShiftRightOp : Tessera_BinaryOp<"shift_right", "shifts the bits of lhs right by rhs places"> {
+  let description = [{
+    Both operands have integers of the same element type. Their shapes broadcast like NumPy's. Copies of the sign
+    come in from the left; zeros, if the type is unsigned. If rhs is negative or at least the width of the type,
+    the result is -1 where lhs is negative, and 0 elsewhere. This op has no gradient.
   }];
 }
 
@@ -139,6 +155,39 @@ def Tessera_ErfOp : Tessera_UnaryOp<"erf", "returns the error function of x"> {
     This elementwise op takes floats. It computes 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x.
   }];
 }
+def Tessera_SinOp : Tessera_UnaryOp<"sin", "returns the sine of x"> {
+  let description = [{
+    This elementwise op takes floats; x is in radians. Angles of any size are reduced without error. The result
+    is NaN for infinities.
+  }];
+}
+def Tessera_CosOp : Tessera_UnaryOp<"cos", "returns the cosine of x"> {
+  let description = [{
+    This elementwise op takes floats; x is in radians. Angles of any size are reduced without error. The result
+    is NaN for infinities.
+  }];
+}
+def Tessera_TanOp : Tessera_UnaryOp<"tan", "returns the tangent of x"> {
+  let description = [{
+    This elementwise op takes floats; x is in radians. Angles of any size are reduced without error. The result
+    is NaN for infinities.
+  }];
+}
+def Tessera_AsinOp : Tessera_UnaryOp<"asin", "returns the angle from -pi/2 to pi/2 whose sine is x"> {
+  let description = [{
+    This elementwise op takes floats. The result is NaN where |x| > 1. The gradient is infinite at -1 and 1.
+  }];
+}
+def Tessera_AcosOp : Tessera_UnaryOp<"acos", "returns the angle from 0 to pi whose cosine is x"> {
+  let description = [{
+    This elementwise op takes floats. The result is NaN where |x| > 1. The gradient is infinite at -1 and 1.
+  }];
+}
+def Tessera_AtanOp : Tessera_UnaryOp<"atan", "returns the angle from -pi/2 to pi/2 whose tangent is x"> {
+  let description = [{
+    This elementwise op takes floats. For infinities the result is pi/2 with the sign of x.
+  }];
+}
 def Tessera_SigmoidOp : Tessera_UnaryOp<"sigmoid", "returns 1 / (1 + exp(-x))"> {
   let description = [{
     This elementwise op takes floats. Intermediate results do not overflow, and the relative error stays small
@@ -173,9 +222,21 @@ def Tessera_FloorOp : Tessera_UnaryOp<"floor", "returns the largest integer that
     This elementwise op takes floats. The result is exact. No gradient passes through this op.
   }];
 }
-def Tessera_NotOp : Tessera_UnaryOp<"not", "inverts a value of i1"> {
+def Tessera_CeilOp : Tessera_UnaryOp<"ceil", "returns the smallest integer that is not less than x"> {
   let description = [{
-    This elementwise op takes i1. This op has no gradient.
+    This elementwise op takes floats. The result is exact. It is -0 for numbers between -1 and 0. No gradient
+    passes through this op.
+  }];
+}
+def Tessera_RoundOp : Tessera_UnaryOp<"round", "returns the integer nearest to x, ties to even"> {
+  let description = [{
+    This elementwise op takes floats. The result is exact. A result of 0 has the sign of x. No gradient passes
+    through this op.
+  }];
+}
+def Tessera_NotOp : Tessera_UnaryOp<"not", "inverts all bits"> {
+  let description = [{
+    This elementwise op takes i1 or integers; for signed integers the result is -1 - x. This op has no gradient.
   }];
 }
 
@@ -241,7 +302,20 @@ def Tessera_CastOp : Tessera_ValueOp<"cast", "Declared"> {
   let description = [{
     This elementwise op converts any element type to any other. Floats that become smaller floats are rounded to
     nearest, ties to even. Floats that become integers are rounded toward zero and saturate; NaN becomes 0.
-    Integers that become smaller integers wrap. A value that becomes i1 is true if it is not 0.
+    Integers that become smaller integers wrap. A value that becomes i1 is true if it is not 0. `rounding` is
+    "nearest_even", "toward_zero", "up" or "down", for floats that become integers, or floats of at most 16 bits. With
+    `saturate`, numbers beyond the largest one of a float of at most 16 bits, or of an integer, become the largest one.
+    compiler/graph/NUMERICS.md defines the results.
+  }];
+  let arguments = (ins Tessera_Tensor:$input, OptionalAttr<StrAttr>:$rounding, UnitAttr:$saturate);
+}
+
+def Tessera_BitcastOp : Tessera_ValueOp<"bitcast", "Declared"> {
+  let summary = "returns the same bits as another element type of the same width";
+  let description = [{
+    This elementwise op takes floats and integers, and its result has floats or integers of as many bits: f32 can
+    become i32 or ui32, for example. NaN keeps its bits if the operand is an argument, a parameter or a constant;
+    otherwise the sign and the payload of a NaN are not specified. This op has no gradient.
   }];
   let arguments = (ins Tessera_Tensor:$input);
 }

@@ -4,6 +4,7 @@
  * products.
  */
 #include "compiler/graph/rules.h"
+#include "compiler/ir/attributes.h"
 
 #include <inttypes.h>
 
@@ -31,12 +32,12 @@ static bool read_windows(const tsr_rule *rule, windows *out_windows) {
 /* An open dim may be too small for a window; that is checked when it is bound. */
 static bool count_open(const tsr_rule *rule, const windows *w, size_t i, uint64_t dim,
                        uint64_t *out_count) {
-    int64_t reach = 0, padded;
+    int64_t extent = 0, padded;
     tsr_dim_affine map = {.factor = 1, .divisor = w->strides[i]};
     bool fits = w->size[i] >= 1 &&
-                !__builtin_mul_overflow(w->size[i] - 1, w->dilation[i], &reach) &&
+                !__builtin_mul_overflow(w->size[i] - 1, w->dilation[i], &extent) &&
                 !__builtin_add_overflow(w->low[i], w->high[i], &padded) &&
-                !__builtin_sub_overflow(padded, reach + 1, &map.offset) &&
+                !__builtin_sub_overflow(padded, extent + 1, &map.offset) &&
                 !__builtin_add_overflow(map.offset, map.divisor, &map.offset) &&
                 tsr_dim_map(dim, &map, out_count);
     return fits || tsr_rule_fail_open(rule, "image", (uint32_t)i + 1, dim,
@@ -46,7 +47,7 @@ static bool count_open(const tsr_rule *rule, const windows *w, size_t i, uint64_
 /* Counts the windows along H or W. */
 static bool count_windows(const tsr_rule *rule, const windows *w, size_t i, uint64_t dim,
                           uint64_t *out_count) {
-    uint64_t reach, padded;
+    uint64_t extent, padded;
     if (dim == TSR_DIM_DYNAMIC || w->size[i] < 0) {
         *out_count = TSR_DIM_DYNAMIC;
         return true;
@@ -54,9 +55,9 @@ static bool count_windows(const tsr_rule *rule, const windows *w, size_t i, uint
     if (tsr_dim_is_open(dim)) return count_open(rule, w, i, dim, out_count);
     bool fits =
         w->size[i] >= 1 &&
-        !__builtin_mul_overflow((uint64_t)w->size[i] - 1, (uint64_t)w->dilation[i], &reach) &&
+        !__builtin_mul_overflow((uint64_t)w->size[i] - 1, (uint64_t)w->dilation[i], &extent) &&
         !__builtin_add_overflow(dim, (uint64_t)w->low[i] + (uint64_t)w->high[i], &padded) &&
-        reach < padded;
+        extent < padded;
     if (!fits)
         return tsr_rule_fail_dims(
             rule, TSR_DIAG_WINDOW, w->given,
@@ -64,7 +65,7 @@ static bool count_windows(const tsr_rule *rule, const windows *w, size_t i, uint
             "a window of %" PRId64 " by %" PRId64 " does not fit into dim %zu of %" PRIu64
             " with %" PRId64 " before and %" PRId64 " after it",
             w->size[i], w->dilation[i], i + 1, dim, w->low[i], w->high[i]);
-    *out_count = (padded - reach - 1) / (uint64_t)w->strides[i] + 1;
+    *out_count = (padded - extent - 1) / (uint64_t)w->strides[i] + 1;
     return true;
 }
 
@@ -118,8 +119,13 @@ static bool check_conv(const tsr_rule *rule, const char *a, const char *b) {
 }
 
 bool tsr_check_conv2d(tsr_rule *rule) {
-    return check_conv(rule, "image", "filter") &&
-           conv_type(rule, &rule->operands[0], &rule->operands[1], &rule->results[0]);
+    tsr_dtype dtype;
+    if (!tsr_rule_factors(rule, "image", "filter", &dtype) || !tsr_rule_rank(rule, 0, "image", 4) ||
+        !tsr_rule_rank(rule, 1, "filter", 4) ||
+        !conv_type(rule, &rule->operands[0], &rule->operands[1], &rule->results[0]))
+        return false;
+    rule->results[0].dtype = dtype;
+    return true;
 }
 
 /* The declared result is the image or the filter: with it, the convolution has the gradient's type.
@@ -180,23 +186,35 @@ bool tsr_gradient_conv2d_grad_filter(tsr_gradient *of) {
     return true;
 }
 
-/* One tap, no stride, no padding: a product of places by channels with the filter. */
-bool tsr_conv_is_kept(MlirOperation op, bool is_native) {
-    bool forward = tsr_op_is(op, TSR_GRAPH_CONV2D);
-    tsr_type filter = tsr_type_of(tsr_op_operand(op, forward ? 1 : 0));
+/* One tap, no stride, no padding: a product of positions by channels with the filter. */
+static bool is_pointwise(MlirOperation op, const tsr_type *filter) {
     int64_t strides[2] = {1, 1}, padding[4] = {0}, groups = 1;
     size_t counts[2] = {0};
     tsr_op_i64s(op, "strides", 2, strides, &counts[0]);
     tsr_op_i64s(op, "padding", 4, padding, &counts[1]);
     tsr_op_i64(op, "groups", &groups);
+    return filter->shape.dims[0] == 1 && filter->shape.dims[1] == 1 && strides[0] == 1 &&
+           strides[1] == 1 && !padding[0] && !padding[1] && !padding[2] && !padding[3] &&
+           groups == 1;
+}
+
+bool tsr_conv_is_legal(MlirOperation op, bool is_native) {
+    bool forward = tsr_op_is(op, TSR_GRAPH_CONV2D);
+    tsr_type filter = tsr_type_of(tsr_op_operand(op, forward ? 1 : 0));
+    if (forward && tsr_is_product_of_bytes(op)) return false;
+    if (tsr_op_has(op, TSR_WORDS_NAME)) return true;
     if (!is_native && tsr_dtype_size(filter.dtype) < sizeof(float)) return true;
-    return filter.shape.dims[0] != 1 || filter.shape.dims[1] != 1 || strides[0] != 1 ||
-           strides[1] != 1 || padding[0] || padding[1] || padding[2] || padding[3] || groups != 1;
+    return !is_pointwise(op, &filter);
 }
 
 bool tsr_lower_conv2d(MlirOperation op) {
     tsr_builder b = tsr_builder_before(op);
     MlirValue image = tsr_op_operand(op, 0), filter = tsr_op_operand(op, 1);
+    tsr_type type = tsr_type_of(filter);
+    if (tsr_is_product_of_bytes(op) && !is_pointwise(op, &type)) {
+        tsr_lower_conv2d_of_bytes(op);
+        return true;
+    }
     MlirValue y = tsr_emit_matmul(&b, image, filter, false, false);
     tsr_emit_replace(op, 1, &y);
     return true;
@@ -303,20 +321,20 @@ bool tsr_gradient_avg_pool2d_grad(tsr_gradient *of) {
 }
 
 /* One position in each window, of an image with or without its padding. */
-typedef struct places {
+typedef struct window_taps {
     tsr_builder *b;
     int64_t window[2], strides[2], padding[4];
     tsr_shape pooled;
-} places;
+} window_taps;
 
-static MlirValue padded(const places *p, MlirValue image, double value) {
+static MlirValue padded(const window_taps *p, MlirValue image, double value) {
     const int64_t low[] = {0, p->padding[0], p->padding[2], 0};
     const int64_t high[] = {0, p->padding[1], p->padding[3], 0};
     return tsr_emit_pad(p->b, image, low, high, NULL, value);
 }
 
 /* One element of each window; all windows are inside the padded image. */
-static MlirValue taken(const places *p, MlirValue image, int64_t row, int64_t column) {
+static MlirValue taken(const window_taps *p, MlirValue image, int64_t row, int64_t column) {
     const tsr_shape shape = tsr_type_of(image).shape;
     const int64_t start[] = {0, row, column, 0}, stride[] = {1, p->strides[0], p->strides[1], 1};
     const int64_t size[] = {(int64_t)shape.dims[0], (int64_t)p->pooled.dims[1],
@@ -338,7 +356,7 @@ static MlirValue is_larger(tsr_builder *b, MlirValue x, MlirValue largest) {
 
 /* Picks from each window the element of `from` at the position of the image's first largest
  * element. Padding is never chosen: `inside` is true outside the padding. */
-static MlirValue pick_largest(places *p, MlirValue image, MlirValue from) {
+static MlirValue pick_largest(window_taps *p, MlirValue image, MlirValue from) {
     tsr_builder *b = p->b;
     tsr_type mask = tsr_type_of(image);
     mask.dtype = TSR_DTYPE_I1;
@@ -371,7 +389,7 @@ static MlirValue pick_largest(places *p, MlirValue image, MlirValue from) {
 }
 
 bool tsr_gradient_max_pool2d_grad(tsr_gradient *of) {
-    places p = {.b = of->builder, .pooled = tsr_type_of(tsr_op_operand(of->op, 1)).shape};
+    window_taps p = {.b = of->builder, .pooled = tsr_type_of(tsr_op_operand(of->op, 1)).shape};
     size_t counts[3];
     bool read = tsr_op_i64s(of->op, "window", 2, p.window, &counts[0]) &&
                 tsr_op_i64s(of->op, "strides", 2, p.strides, &counts[1]) &&

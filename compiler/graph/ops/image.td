@@ -16,7 +16,8 @@ class Tessera_ConvOp<string mnemonic, string what, dag operands, string resultTy
 def Tessera_Conv2dOp : Tessera_ConvOp<"conv2d", "correlates an image (a) with a filter (b)",
     (ins Tessera_Tensor:$a, Tessera_Tensor:$b), "Inferred"> {
   let description = [{
-    a is [N, H, W, C] and b is [KH, KW, C / groups, F]; both have floats of the same type. The result is [N, H',
+    a is [N, H, W, C] and b is [KH, KW, C / groups, F]; both have floats of the same type, or i8 and ui8 in
+    any combination: the result of integers is exact, has i32, and wraps; it has no gradient. The result is [N, H',
     W', F] with H' = (top + H + bottom - dilation (KH - 1) - 1) / stride + 1, rounded down. The filter is not
     mirrored. C and F are multiples of `groups`. A result dim below 1 is an error.
   }];

@@ -134,8 +134,8 @@ static MlirValue emit_decay(tsr_builder *b, const lr_schedule *s, MlirValue t) {
     return tsr_emit_add(b, number(b, s->final), tsr_emit_mul(b, number(b, 1.0 - s->final), d));
 }
 
-MlirValue tsr_lr_schedule_emit(tsr_builder *b, MlirOperation op, double lr, MlirValue step) {
-    MlirValue rate = number(b, lr), t;
+MlirValue tsr_lr_schedule_emit(tsr_builder *b, MlirOperation op, MlirValue lr, MlirValue step) {
+    MlirValue rate = lr, t;
     lr_schedule s;
     if (!tsr_lr_schedule_is_given(op)) return rate;
     const char *wrong = read_schedule(tsr_op_attr(op, attribute), &s);

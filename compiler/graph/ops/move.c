@@ -57,9 +57,9 @@ bool tsr_gradient_slice(tsr_gradient *of) {
     if (!tsr_op_i64s(of->op, "stride", TSR_RANK_MAX, stride, &count))
         for (uint32_t i = 0; i < from.rank; i++) stride[i] = 1;
     for (uint32_t i = 0; i < from.rank; i++) {
-        int64_t spread = to.dims[i] ? ((int64_t)to.dims[i] - 1) * stride[i] + 1 : 0;
+        int64_t extent = to.dims[i] ? ((int64_t)to.dims[i] - 1) * stride[i] + 1 : 0;
         inner[i] = stride[i] - 1;
-        high[i] = (int64_t)from.dims[i] - start[i] - spread;
+        high[i] = (int64_t)from.dims[i] - start[i] - extent;
     }
     of->of_operands[0] = tsr_emit_pad(of->builder, of->of_result, start, high, inner, 0.0);
     return true;
@@ -67,16 +67,7 @@ bool tsr_gradient_slice(tsr_gradient *of) {
 
 bool tsr_rule_holds(const tsr_rule *rule, const char *name, double value) {
     tsr_dtype dtype = rule->operands[0].dtype;
-    static const struct {
-        double low, high;
-    } ranges[] = {[TSR_DTYPE_I64] = {-0x1p63, 0x1p63 - 1024},
-                  [TSR_DTYPE_I32] = {-0x1p31, 0x1p31 - 1},
-                  [TSR_DTYPE_I8] = {-128, 127},
-                  [TSR_DTYPE_UI8] = {0, 255},
-                  [TSR_DTYPE_I1] = {0, 1}};
-    if (tsr_dtype_is_float(dtype) ||
-        (value >= ranges[dtype].low && value <= ranges[dtype].high && value == floor(value)))
-        return true;
+    if (tsr_dtype_is_float(dtype) || tsr_dtype_holds(dtype, value)) return true;
     return tsr_rule_fail(rule, TSR_DIAG_HOLDS, "%s is %g, which %s cannot hold", name, value,
                          tsr_dtype_name(dtype));
 }
@@ -251,80 +242,6 @@ bool tsr_lower_split(MlirOperation op) {
     return true;
 }
 
-/* ---- by index -------------------------------------------------------------------------------- */
-
-static bool gather_type(tsr_rule *rule, tsr_type *out_type) {
-    const tsr_shape *from = &rule->operands[0].shape, *indices = &rule->operands[1].shape;
-    int64_t axis;
-    if (!tsr_rule_dtype(rule, 1, "indices", TSR_DTYPES_INDEX) ||
-        !tsr_rule_axis(rule, from->rank, &axis))
-        return false;
-    if (from->rank - 1 + indices->rank > TSR_RANK_MAX)
-        return tsr_rule_fail(rule, TSR_DIAG_LIMIT, "the result has more than %d dims",
-                             TSR_RANK_MAX);
-    tsr_type type = {.dtype = rule->operands[0].dtype};
-    for (uint32_t i = 0; i < from->rank; i++)
-        if (i != axis)
-            type.shape.dims[type.shape.rank++] = from->dims[i];
-        else
-            for (uint32_t k = 0; k < indices->rank; k++)
-                type.shape.dims[type.shape.rank++] = indices->dims[k];
-    *out_type = type;
-    return true;
-}
-
-bool tsr_check_gather(tsr_rule *rule) { return gather_type(rule, &rule->results[0]); }
-
-/* True if the indices are all of 0, 1, … in order. */
-bool tsr_takes_first(MlirOperation gather) {
-    MlirOperation places = tsr_value_owner(tsr_op_operand(gather, 1));
-    tsr_type from = tsr_type_of(tsr_op_operand(gather, 0));
-    tsr_type indices = tsr_type_of(tsr_op_operand(gather, 1));
-    int64_t axis = 0;
-    return tsr_op_is(places, TSR_GRAPH_IOTA) && tsr_type_is_static(&from) &&
-           tsr_type_is_static(&indices) && indices.shape.rank == 1 &&
-           tsr_op_i64(gather, "axis", &axis) && indices.shape.dims[0] <= from.shape.dims[axis];
-}
-
-bool tsr_lower_gather(MlirOperation op) {
-    int64_t start[TSR_RANK_MAX] = {0}, size[TSR_RANK_MAX];
-    tsr_shape shape = tsr_type_of(tsr_op_result(op, 0)).shape;
-    tsr_builder b = tsr_builder_before(op);
-    for (uint32_t d = 0; d < shape.rank; d++) size[d] = (int64_t)shape.dims[d];
-    MlirValue taken = tsr_emit_slice(&b, tsr_op_operand(op, 0), start, size, NULL);
-    tsr_emit_replace(op, 1, &taken);
-    return true;
-}
-
-bool tsr_gradient_gather(tsr_gradient *of) {
-    tsr_type type = tsr_type_of(operand(of, 0));
-    MlirValue operands[] = {tsr_emit_filled(of->builder, &type, 0.0), operand(of, 1),
-                            of->of_result};
-    tsr_attr attrs[] = {{"axis", tsr_op_attr(of->op, "axis")}, {0}};
-    if (of->wanted[0])
-        of->of_operands[0] = tsr_build_value(of->builder, TSR_GRAPH_NAME("scatter_add"), operands,
-                                             3, mlirValueGetType(operands[0]), attrs);
-    return true;
-}
-
-bool tsr_check_scatter_add(tsr_rule *rule) {
-    tsr_type updates;
-    rule->results[0] = rule->operands[0];
-    return tsr_rule_dtype(rule, 0, "the operand", TSR_DTYPES_SUMMABLE) &&
-           tsr_rule_same_dtype(rule, 0, "the operand", 2, "updates") &&
-           gather_type(rule, &updates) && tsr_rule_shape(rule, 2, "updates", &updates.shape);
-}
-
-bool tsr_gradient_scatter_add(tsr_gradient *of) {
-    MlirValue operands[] = {of->of_result, operand(of, 1)};
-    tsr_attr attrs[] = {{"axis", tsr_op_attr(of->op, "axis")}, {0}};
-    if (of->wanted[0]) of->of_operands[0] = of->of_result;
-    if (of->wanted[2])
-        of->of_operands[2] = tsr_build_value(of->builder, TSR_GRAPH_NAME("gather"), operands, 2,
-                                             mlirValueGetType(operand(of, 2)), attrs);
-    return true;
-}
-
 bool tsr_check_one_hot(tsr_rule *rule) {
     const tsr_shape *from = &rule->operands[0].shape;
     tsr_shape *to = &rule->results[0].shape;
@@ -352,8 +269,8 @@ bool tsr_lower_one_hot(MlirOperation op) {
     tsr_shape with_axis = type.shape;
     with_axis.dims[axis] = 1;
     indices = tsr_emit_cast(&b, tsr_emit_reshape(&b, indices, &with_axis), TSR_DTYPE_I64);
-    MlirValue places = tsr_emit_places(&b, &type.shape, (uint32_t)axis, TSR_DTYPE_I64);
-    MlirValue here = tsr_emit_compare(&b, TSR_PREDICATE_EQ, indices, places);
+    MlirValue positions = tsr_emit_iota(&b, &type.shape, (uint32_t)axis, TSR_DTYPE_I64);
+    MlirValue here = tsr_emit_compare(&b, TSR_PREDICATE_EQ, indices, positions);
     MlirValue hot = tsr_emit_cast(&b, here, type.dtype);
     tsr_emit_replace(op, 1, &hot);
     return true;
@@ -363,16 +280,18 @@ bool tsr_lower_one_hot(MlirOperation op) {
 
 /* True if the type can represent 0 ... count - 1. */
 static bool holds(tsr_dtype dtype, uint64_t count) {
-    static const uint64_t limits[] = {[TSR_DTYPE_F64] = UINT64_C(1) << 53,
-                                      [TSR_DTYPE_F32] = UINT64_C(1) << 24,
-                                      [TSR_DTYPE_BF16] = UINT64_C(1) << 8,
-                                      [TSR_DTYPE_F16] = UINT64_C(1) << 11,
-                                      [TSR_DTYPE_I64] = UINT64_C(1) << 62,
-                                      [TSR_DTYPE_I32] = UINT64_C(1) << 31,
-                                      [TSR_DTYPE_I8] = UINT64_C(1) << 7,
-                                      [TSR_DTYPE_UI8] = UINT64_C(1) << 8,
-                                      [TSR_DTYPE_I1] = 2};
-    return count <= limits[dtype] + tsr_dtype_is_float(dtype);
+    switch (dtype) {
+    case TSR_DTYPE_F64:
+        return count <= (UINT64_C(1) << 53) + 1;
+    case TSR_DTYPE_F32:
+        return count <= (UINT64_C(1) << 24) + 1;
+    case TSR_DTYPE_BF16:
+        return count <= (1 << 8) + 1;
+    case TSR_DTYPE_F16:
+        return count <= (1 << 11) + 1;
+    default:
+        return count == 0 || count - 1 <= tsr_dtype_highest(dtype);
+    }
 }
 
 bool tsr_check_iota(tsr_rule *rule) {
@@ -387,8 +306,49 @@ bool tsr_check_iota(tsr_rule *rule) {
     uint64_t count = type->shape.dims[axis];
     if (!tsr_dim_is_known(count) || holds(type->dtype, count)) return true;
     return tsr_rule_fail(rule, TSR_DIAG_HOLDS,
-                         "%" PRIu64 " places along axis %" PRId64 " do not fit into %s", count,
+                         "%" PRIu64 " positions along axis %" PRId64 " do not fit into %s", count,
                          axis, tsr_dtype_name(type->dtype));
+}
+
+/* ---- sizes of dims --------------------------------------------------------------------------- */
+
+enum { SIZES_MAX = 4096 };
+
+bool tsr_check_sizes(tsr_rule *rule) {
+    MlirAttribute list = tsr_op_attr(rule->op, "values");
+    bool is_list = !mlirAttributeIsNull(list) && mlirAttributeIsAArray(list);
+    intptr_t count = is_list ? mlirArrayAttrGetNumElements(list) : 0;
+    if (!is_list || count > SIZES_MAX)
+        return tsr_rule_fail(rule, TSR_DIAG_INTEGERS,
+                             "values needs at most %d integers and expressions", SIZES_MAX);
+    for (intptr_t i = 0; i < count; i++) {
+        MlirAttribute entry = mlirArrayAttrGetElement(list, i);
+        uint64_t dim;
+        int64_t number;
+        if (tsr_attr_i64(entry, &number) || tsr_dim_read(entry, &dim)) continue;
+        const char *text = tsr_attr_string(entry);
+        return tsr_rule_fail(rule, TSR_DIAG_DIM_EXPRESSION,
+                             "values entry %zd is '%.100s', which is not an expression, or below 0 "
+                             "for all sizes",
+                             (ssize_t)i, text ? text : "");
+    }
+    rule->results[0] =
+        (tsr_type){.dtype = TSR_DTYPE_I64, .shape = {.rank = 1, .dims = {(uint64_t)count}}};
+    return true;
+}
+
+bool tsr_lower_sizes(MlirOperation op) {
+    tsr_builder b = tsr_builder_before(op);
+    tsr_type type = tsr_type_of(tsr_op_result(op, 0));
+    int64_t values[SIZES_MAX];
+    size_t count = 0;
+    bool read = tsr_op_i64s(op, "values", SIZES_MAX, values, &count);
+    TSR_ASSERT(read); /* tessera-bind-dims has given each symbol its size */
+    const tsr_attr attrs[] = {{"value", tsr_attr_make_elements(b.context, &type, values)}, {0}};
+    MlirValue constant = tsr_build_value(&b, TSR_GRAPH_NAME("constant"), NULL, 0,
+                                         tsr_type_make(b.context, &type), attrs);
+    tsr_emit_replace(op, 1, &constant);
+    return true;
 }
 
 bool tsr_check_cumsum(tsr_rule *rule) {
@@ -442,7 +402,7 @@ bool tsr_check_top_k(tsr_rule *rule) {
 }
 
 /* The gradient of the values goes back to their former positions. Along the axis that is a scatter
- * of the flattened operand, at index * stride + the place in the other dims. */
+ * of the flattened operand, at index * stride + the position in the other dims. */
 bool tsr_gradient_sort(tsr_gradient *of) {
     tsr_builder *b = of->builder;
     tsr_type type = tsr_type_of(operand(of, 0));
@@ -450,7 +410,7 @@ bool tsr_gradient_sort(tsr_gradient *of) {
     if (!of->wanted[0] || mlirValueIsNull(of->of_results[0])) return true;
     bool has_axis = tsr_op_i64(of->op, "axis", &axis);
     TSR_ASSERT(has_axis);
-    MlirValue place =
+    MlirValue position =
         tsr_emit_flat_indices(b, tsr_op_result(of->op, 1), (uint32_t)axis, &type.shape);
     tsr_shape flat = {.rank = 1, .dims = {1}}, flat_updates = flat;
     for (uint32_t i = 0; i < type.shape.rank; i++) flat.dims[0] *= type.shape.dims[i];
@@ -458,7 +418,7 @@ bool tsr_gradient_sort(tsr_gradient *of) {
     for (uint32_t i = 0; i < updates.rank; i++) flat_updates.dims[0] *= updates.dims[i];
     tsr_type whole = {.dtype = type.dtype, .shape = flat};
     MlirValue operands[] = {tsr_emit_filled(b, &whole, 0.0),
-                            tsr_emit_reshape(b, place, &flat_updates),
+                            tsr_emit_reshape(b, position, &flat_updates),
                             tsr_emit_reshape(b, of->of_result, &flat_updates)};
     tsr_attr attrs[] = {{"axis", tsr_attr_make_i64(b->context, 0)}, {0}};
     MlirValue sum = tsr_build_value(b, TSR_GRAPH_NAME("scatter_add"), operands, 3,
@@ -467,34 +427,73 @@ bool tsr_gradient_sort(tsr_gradient *of) {
     return true;
 }
 
-/* The first k of the operand sorted downward. */
-bool tsr_top_k_is_kept(MlirOperation op) {
-    enum { KEPT_MAX = 128 }; /* each inserted element is compared with all kept ones */
-    tsr_shape shape = tsr_type_of(tsr_op_operand(op, 0)).shape;
-    int64_t axis = 0, k = 0;
-    bool known = tsr_op_i64(op, "axis", &axis) && tsr_op_i64(op, "k", &k);
+/* True for a number of elements that the kernel of top_k holds of each line. */
+static bool is_few(MlirOperation op, int64_t *out_axis) {
+    enum { K_MAX = 128 }; /* each inserted element is compared with all in the list */
+    int64_t k = 0;
+    bool known = tsr_op_i64(op, "axis", out_axis) && tsr_op_i64(op, "k", &k);
     TSR_ASSERT(known);
-    return k <= KEPT_MAX && axis + 1 == (int64_t)shape.rank;
+    return k <= K_MAX;
 }
 
+bool tsr_top_k_is_legal(MlirOperation op) {
+    int64_t axis = 0;
+    return is_few(op, &axis) && axis + 1 == (int64_t)tsr_type_of(tsr_op_operand(op, 0)).shape.rank;
+}
+
+/* An op that returns values in order, and their positions. */
+static MlirOperation build_ordered(tsr_builder *b, const char *name, MlirValue operand,
+                                   const MlirType types[2], const tsr_attr attrs[2]) {
+    return tsr_build(b, &(tsr_op_desc){.name = name,
+                                       .operand_count = 1,
+                                       .operands = &operand,
+                                       .result_count = 2,
+                                       .results = types,
+                                       .attr_count = 2,
+                                       .attrs = attrs});
+}
+
+/* The kernel of top_k reads lines: the axis becomes the last dim, and that of the results goes
+ * back. */
+static void lower_by_lines(MlirOperation op, uint32_t axis) {
+    tsr_builder b = tsr_builder_before(op);
+    tsr_type type = tsr_type_of(tsr_op_result(op, 0)), positions;
+    int64_t permutation[TSR_RANK_MAX];
+    uint32_t last = type.shape.rank - 1;
+    for (uint32_t i = 0; i <= last; i++)
+        permutation[i] = (int64_t)(i == axis ? last : i == last ? axis : i);
+    MlirValue operand = tsr_emit_transpose(&b, tsr_op_operand(op, 0), permutation), values[2];
+    uint64_t dim = type.shape.dims[axis];
+    type.shape.dims[axis] = type.shape.dims[last];
+    type.shape.dims[last] = dim;
+    positions = type;
+    positions.dtype = TSR_DTYPE_I64;
+    MlirType types[] = {tsr_type_make(b.context, &type), tsr_type_make(b.context, &positions)};
+    tsr_attr attrs[] = {{"axis", tsr_attr_make_i64(b.context, last)}, {"k", tsr_op_attr(op, "k")}};
+    MlirOperation lines = build_ordered(&b, TSR_GRAPH_NAME("top_k"), operand, types, attrs);
+    for (size_t i = 0; i < 2; i++)
+        values[i] = tsr_emit_transpose(&b, tsr_op_result(lines, i), permutation);
+    tsr_emit_replace(op, 2, values);
+}
+
+/* The first k of the operand sorted downward, or the kernel of top_k along the last dim. */
 bool tsr_lower_top_k(MlirOperation op) {
+    int64_t axis = 0;
+    if (is_few(op, &axis)) {
+        lower_by_lines(op, (uint32_t)axis);
+        return true;
+    }
     tsr_builder b = tsr_builder_before(op);
     MlirValue operand = tsr_op_operand(op, 0), values[2];
-    tsr_type places = tsr_type_of(operand);
+    tsr_type positions = tsr_type_of(operand);
     tsr_shape shape = tsr_type_of(tsr_op_result(op, 0)).shape;
     int64_t start[TSR_RANK_MAX] = {0}, size[TSR_RANK_MAX];
     for (uint32_t d = 0; d < shape.rank; d++) size[d] = (int64_t)shape.dims[d];
-    places.dtype = TSR_DTYPE_I64;
-    MlirType types[] = {mlirValueGetType(operand), tsr_type_make(b.context, &places)};
+    positions.dtype = TSR_DTYPE_I64;
+    MlirType types[] = {mlirValueGetType(operand), tsr_type_make(b.context, &positions)};
     tsr_attr attrs[] = {{"axis", tsr_op_attr(op, "axis")},
                         {"descending", tsr_attr_make_bool(b.context, true)}};
-    MlirOperation sort = tsr_build(&b, &(tsr_op_desc){.name = TSR_GRAPH_NAME("sort"),
-                                                      .operand_count = 1,
-                                                      .operands = &operand,
-                                                      .result_count = 2,
-                                                      .results = types,
-                                                      .attr_count = 2,
-                                                      .attrs = attrs});
+    MlirOperation sort = build_ordered(&b, TSR_GRAPH_NAME("sort"), operand, types, attrs);
     for (size_t i = 0; i < 2; i++)
         values[i] = tsr_emit_slice(&b, tsr_op_result(sort, i), start, size, NULL);
     tsr_emit_replace(op, 2, values);

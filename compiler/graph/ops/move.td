@@ -60,10 +60,28 @@ def Tessera_ScatterAddOp : Tessera_ValueOp<"scatter_add", "Same", [AllTypesMatch
   let summary = "adds each update to the slice of the input that its index names";
   let description = [{
     This op is the transpose of gather: `updates` has the type that gather returns for these indices. Updates of
-    the same element are added in ascending order of their positions.
+    the same element are added in ascending order of their positions. An index outside the axis ends the step
+    with an error that names the index.
   }];
   let arguments = (ins Tessera_Tensor:$input, Tessera_Tensor:$indices, Tessera_Tensor:$updates,
       I64Attr:$axis);
+}
+
+def Tessera_ScatterOp : Tessera_ValueOp<"scatter", "Same", [AllTypesMatch<["input", "result"]>]> {
+  let summary = "changes the slices of the input that indices name";
+  let description = [{
+    `updates` has the type that gather returns for these indices. With `how = "set"` an update replaces its
+    slice; if several updates have the same index, the last one in row-major order of the indices remains. With
+    `"max"`, `"min"` and `"mul"` the result is the largest, the smallest or the product of the old slice and all
+    its updates, which are taken in ascending order of their positions. `"set"` takes any element type; `"max"`
+    and `"min"` take numbers; `"mul"` takes floats, i64 and i32. `scatter_add` adds. An index outside the axis
+    ends the step with an error that names the index.
+
+    Gradients: a slice that was set passes its gradient to the update that remains. If the old element and
+    updates tie for the maximum or minimum, they share the gradient equally.
+  }];
+  let arguments = (ins Tessera_Tensor:$input, Tessera_Tensor:$indices, Tessera_Tensor:$updates,
+      I64Attr:$axis, DefaultValuedAttr<StrAttr, "\"set\"">:$how);
 }
 
 def Tessera_OneHotOp : Tessera_ShapeOp<"one_hot",
@@ -82,6 +100,15 @@ def Tessera_IotaOp : Tessera_ValueOp<"iota", "Declared"> {
     exactly.
   }];
   let arguments = (ins I64Attr:$axis);
+}
+
+def Tessera_SizesOp : Tessera_ValueOp<"sizes", "Inferred"> {
+  let summary = "returns integers that depend on the sizes of open dims";
+  let description = [{
+    The result is a list of i64, one for each entry of `values`: an integer, or an expression over the symbols
+    of open dims, such as "N" or "2*N + 1". When the symbols get their sizes, the op becomes a constant.
+  }];
+  let arguments = (ins ArrayAttr:$values);
 }
 
 def Tessera_CumsumOp : Tessera_ValueOp<"cumsum", "Same", [AllTypesMatch<["input", "result"]>]> {

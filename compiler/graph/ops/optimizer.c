@@ -11,16 +11,16 @@
 
 /* ---- attributes ------------------------------------------------------------------------------ */
 
-static size_t read_parameters(MlirOperation op, const char **out_mnemonic, double *out_values) {
-    MlirAttribute attr = tsr_op_attr(op, "optimizer");
+static size_t read_parameters(MlirAttribute attr, const char **out_mnemonic, double *out_values) {
     *out_mnemonic = "";
     return mlirAttributeIsNull(attr) ? 0 : tsr_shim_graph_attr(attr, out_mnemonic, out_values);
 }
 
-bool tsr_graph_adamw(MlirOperation op, tsr_adamw *out_adamw) {
+static bool read_adamw(MlirAttribute optimizer, tsr_adamw *out_adamw) {
     const char *mnemonic;
     double values[TSR_SHIM_PARAMETERS_MAX] = {0};
-    if (read_parameters(op, &mnemonic, values) != 5 || strcmp(mnemonic, "adamw") != 0) return false;
+    if (read_parameters(optimizer, &mnemonic, values) != 5 || strcmp(mnemonic, "adamw") != 0)
+        return false;
     *out_adamw = (tsr_adamw){.lr = values[0],
                              .beta1 = values[1],
                              .beta2 = values[2],
@@ -29,10 +29,14 @@ bool tsr_graph_adamw(MlirOperation op, tsr_adamw *out_adamw) {
     return true;
 }
 
-static bool read_sgd(MlirOperation op, tsr_sgd *out_sgd) {
+bool tsr_graph_adamw(MlirOperation op, tsr_adamw *out_adamw) {
+    return read_adamw(tsr_op_attr(op, "optimizer"), out_adamw);
+}
+
+static bool read_sgd(MlirAttribute optimizer, tsr_sgd *out_sgd) {
     const char *mnemonic;
     double values[TSR_SHIM_PARAMETERS_MAX] = {0};
-    if (read_parameters(op, &mnemonic, values) != 3) return false;
+    if (read_parameters(optimizer, &mnemonic, values) != 3) return false;
     *out_sgd = (tsr_sgd){.lr = values[0],
                          .momentum = values[1],
                          .weight_decay = values[2],
@@ -70,7 +74,7 @@ static bool check_optimizer(const tsr_rule *rule) {
     tsr_adamw adamw;
     tsr_sgd sgd;
     bool is_adamw = tsr_graph_adamw(rule->op, &adamw);
-    if (!is_adamw && !read_sgd(rule->op, &sgd))
+    if (!is_adamw && !read_sgd(tsr_op_attr(rule->op, "optimizer"), &sgd))
         return tsr_rule_fail(rule, TSR_DIAG_OPTIMIZER,
                              "optimizer is not #tessera.adamw, #tessera.sgd or #tessera.nesterov");
     return (is_adamw ? check_adamw(rule, &adamw) : check_sgd(rule, &sgd)) &&
@@ -109,7 +113,7 @@ bool tsr_optimizer_for(MlirOperation minimize, MlirOperation param, MlirAttribut
     }
     bool is_adamw = tsr_graph_adamw(minimize, &a);
     if (!is_adamw) {
-        bool read = read_sgd(minimize, &s);
+        bool read = read_sgd(all, &s);
         TSR_ASSERT(read);
     }
     if (!check_group_rate(minimize, param, is_adamw ? a.lr : s.lr, f)) return false;
@@ -122,6 +126,25 @@ bool tsr_optimizer_for(MlirOperation minimize, MlirOperation param, MlirAttribut
     *out_optimizer = mlirAttributeParseGet(mlirOperationGetContext(minimize), tsr_ref(text));
     TSR_ASSERT(!mlirAttributeIsNull(*out_optimizer));
     return true;
+}
+
+MlirAttribute tsr_optimizer_group(MlirOperation minimize, MlirOperation param) {
+    MlirContext context = mlirOperationGetContext(minimize);
+    MlirAttribute factor = tsr_op_attr(param, "lr_factor");
+    MlirNamedAttribute members[3];
+    intptr_t count = 0;
+    if (!mlirAttributeIsNull(factor))
+        members[count++] =
+            mlirNamedAttributeGet(mlirIdentifierGet(context, tsr_ref("lr_factor")),
+                                  mlirFloatAttrDoubleGet(context, mlirF64TypeGet(context),
+                                                         mlirFloatAttrGetValueDouble(factor)));
+    if (tsr_op_has(param, "no_decay"))
+        members[count++] = mlirNamedAttributeGet(mlirIdentifierGet(context, tsr_ref("no_decay")),
+                                                 mlirUnitAttrGet(context));
+    if (!count) return mlirAttributeGetNull();
+    members[count++] = mlirNamedAttributeGet(mlirIdentifierGet(context, tsr_ref("optimizer")),
+                                             tsr_op_attr(minimize, "optimizer"));
+    return mlirDictionaryAttrGet(context, count, members);
 }
 
 /* ---- rules ----------------------------------------------------------------------------------- */
@@ -164,6 +187,33 @@ bool tsr_check_sgd(tsr_rule *rule) {
 
 /* ---- by elementwise ops ---------------------------------------------------------------------- */
 
+/* The numbers of a step: those of its own attribute, or those that a run can set, as its group
+ * changes them. */
+typedef struct numbers {
+    tsr_numbers emit;
+    MlirAttribute optimizer; /* the numbers without the group */
+    double lr_factor;
+    bool decays;
+} numbers;
+
+static numbers numbers_of(tsr_builder *b, MlirOperation op) {
+    numbers n = {tsr_numbers_of(b, op), tsr_op_attr(op, "optimizer"), 1, true};
+    MlirAttribute group = tsr_op_attr(op, TSR_GROUP_NAME);
+    if (!n.emit.prefix || mlirAttributeIsNull(group)) return n;
+    MlirAttribute factor = mlirDictionaryAttrGetElementByName(group, tsr_ref("lr_factor"));
+    if (!mlirAttributeIsNull(factor)) n.lr_factor = mlirFloatAttrGetValueDouble(factor);
+    n.decays = mlirAttributeIsNull(mlirDictionaryAttrGetElementByName(group, tsr_ref("no_decay")));
+    n.optimizer = mlirDictionaryAttrGetElementByName(group, tsr_ref("optimizer"));
+    return n;
+}
+
+/* In f64; a number of the program is multiplied at build time, with the same result. */
+static MlirValue emit_lr(const numbers *n, double lr) {
+    MlirValue base = tsr_number_emit(&n->emit, "lr", lr, TSR_DTYPE_F64);
+    tsr_builder *b = n->emit.builder;
+    return n->lr_factor == 1 ? base : tsr_emit_mul(b, base, tsr_emit_number(b, base, n->lr_factor));
+}
+
 static MlirValue root(tsr_builder *b, MlirValue x) {
     return tsr_emit_unary(b, TSR_GRAPH_NAME("sqrt"), x);
 }
@@ -174,19 +224,38 @@ static MlirValue scaled(tsr_builder *b, MlirOperation op, size_t scale) {
 }
 
 /* 1 - beta^step, in f64: in f32 it would lose half its digits at the first steps. */
-static MlirValue correction(tsr_builder *b, double beta, MlirValue step) {
-    MlirValue base = tsr_emit_constant(b, TSR_DTYPE_F64, beta);
+static MlirValue correction(const numbers *n, const char *name, double beta, MlirValue step) {
+    tsr_builder *b = n->emit.builder;
+    MlirValue base = tsr_number_emit(&n->emit, name, beta, TSR_DTYPE_F64);
     MlirValue one = tsr_emit_constant(b, TSR_DTYPE_F64, 1.0);
     return tsr_emit_sub(b, one, tsr_emit_binary(b, TSR_GRAPH_NAME("ipow"), base, step));
 }
 
+/* 1 - x in f64, rounded to `dtype`. */
+static MlirValue rest(tsr_builder *b, MlirValue x, tsr_dtype dtype) {
+    return tsr_emit_cast(b, tsr_emit_sub(b, tsr_emit_constant(b, TSR_DTYPE_F64, 1.0), x), dtype);
+}
+
 /* 1 - lr * weight_decay */
-static MlirValue emit_decay(tsr_builder *b, const tsr_adamw *o, MlirOperation op, MlirValue lr,
+static MlirValue emit_decay(const numbers *n, const tsr_adamw *o, MlirOperation op, MlirValue lr,
                             tsr_dtype dtype) {
-    if (!tsr_lr_schedule_is_given(op))
+    tsr_builder *b = n->emit.builder;
+    if (!n->decays) return tsr_emit_constant(b, dtype, 1.0);
+    if (!n->emit.prefix && !tsr_lr_schedule_is_given(op))
         return tsr_emit_constant(b, dtype, 1.0 - o->lr * o->weight_decay);
-    MlirValue part = tsr_emit_mul(b, lr, tsr_emit_constant(b, TSR_DTYPE_F64, o->weight_decay));
-    return tsr_emit_cast(b, tsr_emit_sub(b, tsr_emit_constant(b, TSR_DTYPE_F64, 1.0), part), dtype);
+    MlirValue decay = tsr_number_emit(&n->emit, "weight_decay", o->weight_decay, TSR_DTYPE_F64);
+    return rest(b, tsr_emit_mul(b, lr, decay), dtype);
+}
+
+/* A number as it is, or 1 minus it, rounded to `dtype`. */
+static MlirValue emit_factor(const numbers *n, const char *name, double value, tsr_dtype dtype) {
+    if (!n->emit.prefix) return tsr_emit_constant(n->emit.builder, dtype, value);
+    return tsr_emit_cast(n->emit.builder, tsr_number_emit(&n->emit, name, value, TSR_DTYPE_F64),
+                         dtype);
+}
+static MlirValue emit_rest(const numbers *n, const char *name, double value, tsr_dtype dtype) {
+    if (!n->emit.prefix) return tsr_emit_constant(n->emit.builder, dtype, 1.0 - value);
+    return rest(n->emit.builder, tsr_number_emit(&n->emit, name, value, TSR_DTYPE_F64), dtype);
 }
 
 /* g is the gradient, times `scale` if present, t the step, starting at 1, and lr its rate:
@@ -200,21 +269,22 @@ bool tsr_lower_adamw(MlirOperation op) {
     MlirValue p = tsr_op_operand(op, 0), g = scaled(&b, op, 5), m = tsr_op_operand(op, 2),
               v = tsr_op_operand(op, 3), step = tsr_op_operand(op, 4);
     tsr_dtype dtype = tsr_type_of(p).dtype;
+    const numbers n = numbers_of(&b, op);
     tsr_adamw o;
-    bool valid = tsr_graph_adamw(op, &o);
+    bool valid = read_adamw(n.optimizer, &o);
     TSR_ASSERT(valid);
-    MlirValue lr = tsr_lr_schedule_emit(&b, op, o.lr, step);
-    MlirValue rate = tsr_emit_cast(&b, tsr_emit_div(&b, lr, correction(&b, o.beta1, step)), dtype);
-    MlirValue scale = tsr_emit_cast(&b, root(&b, correction(&b, o.beta2, step)), dtype);
-    MlirValue decayed = tsr_emit_mul(&b, p, emit_decay(&b, &o, op, lr, dtype));
+    MlirValue lr = tsr_lr_schedule_emit(&b, op, emit_lr(&n, o.lr), step);
+    MlirValue rate =
+        tsr_emit_cast(&b, tsr_emit_div(&b, lr, correction(&n, "beta1", o.beta1, step)), dtype);
+    MlirValue scale = tsr_emit_cast(&b, root(&b, correction(&n, "beta2", o.beta2, step)), dtype);
+    MlirValue decayed = tsr_emit_mul(&b, p, emit_decay(&n, &o, op, lr, dtype));
     MlirValue new_m = tsr_emit_add(
-        &b, m,
-        tsr_emit_mul(&b, tsr_emit_sub(&b, g, m), tsr_emit_constant(&b, dtype, 1.0 - o.beta1)));
+        &b, m, tsr_emit_mul(&b, tsr_emit_sub(&b, g, m), emit_rest(&n, "beta1", o.beta1, dtype)));
     MlirValue new_v = tsr_emit_add(
-        &b, tsr_emit_mul(&b, v, tsr_emit_constant(&b, dtype, o.beta2)),
-        tsr_emit_mul(&b, tsr_emit_mul(&b, g, g), tsr_emit_constant(&b, dtype, 1.0 - o.beta2)));
+        &b, tsr_emit_mul(&b, v, emit_factor(&n, "beta2", o.beta2, dtype)),
+        tsr_emit_mul(&b, tsr_emit_mul(&b, g, g), emit_rest(&n, "beta2", o.beta2, dtype)));
     MlirValue denominator = tsr_emit_add(&b, tsr_emit_div(&b, root(&b, new_v), scale),
-                                         tsr_emit_constant(&b, dtype, o.eps));
+                                         tsr_number_emit(&n.emit, "eps", o.eps, dtype));
     MlirValue new_p =
         tsr_emit_sub(&b, decayed, tsr_emit_mul(&b, rate, tsr_emit_div(&b, new_m, denominator)));
     tsr_emit_replace(op, 3, (MlirValue[]){new_p, new_m, new_v});
@@ -235,15 +305,19 @@ static MlirValue emit_step(tsr_builder *b) {
 bool tsr_lower_sgd(MlirOperation op) {
     tsr_builder b = tsr_builder_before(op);
     MlirValue p = tsr_op_operand(op, 0), g = scaled(&b, op, 3), v = tsr_op_operand(op, 2);
+    tsr_dtype dtype = tsr_type_of(p).dtype;
+    const numbers n = numbers_of(&b, op);
     tsr_sgd o;
-    bool read = read_sgd(op, &o);
+    bool read = read_sgd(n.optimizer, &o);
     TSR_ASSERT(read);
-    MlirValue momentum = tsr_emit_number(&b, p, o.momentum), lr = tsr_emit_number(&b, p, o.lr);
-    if (tsr_lr_schedule_is_given(op))
-        lr = tsr_emit_cast(&b, tsr_lr_schedule_emit(&b, op, o.lr, emit_step(&b)),
-                           tsr_type_of(p).dtype);
-    if (o.weight_decay != 0) {
-        MlirValue decay = tsr_emit_number(&b, p, o.weight_decay);
+    MlirValue momentum = tsr_number_emit(&n.emit, "momentum", o.momentum, dtype);
+    /* Without arithmetic, a number is read in the parameter's type. */
+    bool plain = n.lr_factor == 1 && !tsr_lr_schedule_is_given(op);
+    MlirValue lr = plain ? tsr_number_emit(&n.emit, "lr", o.lr, dtype) : emit_lr(&n, o.lr);
+    if (tsr_lr_schedule_is_given(op)) lr = tsr_lr_schedule_emit(&b, op, lr, emit_step(&b));
+    if (!plain) lr = tsr_emit_cast(&b, lr, dtype);
+    if (o.weight_decay != 0 && n.decays) {
+        MlirValue decay = tsr_number_emit(&n.emit, "weight_decay", o.weight_decay, dtype);
         g = tsr_emit_add(&b, g, tsr_emit_mul(&b, decay, p));
     }
     MlirValue new_v = tsr_emit_add(&b, tsr_emit_mul(&b, momentum, v), g), direction = new_v;

@@ -40,8 +40,8 @@ bool tsr_check_matmul(tsr_rule *rule) {
     uint32_t ta = tsr_op_flag(rule->op, "transpose_a"), tb = tsr_op_flag(rule->op, "transpose_b");
     const tsr_shape *a = &rule->operands[0].shape, *b = &rule->operands[1].shape;
     tsr_shape shape;
-    if (!tsr_rule_dtype(rule, 0, "lhs", TSR_DTYPES_FLOAT) ||
-        !tsr_rule_same_dtype(rule, 0, "lhs", 1, "rhs") || !check_matrix(rule, 0, "lhs") ||
+    tsr_dtype dtype;
+    if (!tsr_rule_factors(rule, "lhs", "rhs", &dtype) || !check_matrix(rule, 0, "lhs") ||
         !check_matrix(rule, 1, "rhs") ||
         !tsr_rule_same_dim(rule, 0, "lhs", a->rank - 1 - ta, 1, "rhs", b->rank - 2 + tb,
                            "contracted dimensions") ||
@@ -49,7 +49,7 @@ bool tsr_check_matmul(tsr_rule *rule) {
         return false;
     shape.dims[shape.rank++] = a->dims[a->rank - 2 + ta];
     shape.dims[shape.rank++] = b->dims[b->rank - 1 - tb];
-    rule->results[0] = (tsr_type){.dtype = rule->operands[0].dtype, .shape = shape};
+    rule->results[0] = (tsr_type){.dtype = dtype, .shape = shape};
     return true;
 }
 

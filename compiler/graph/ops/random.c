@@ -4,7 +4,9 @@
  * element of each sample of each step a number of its own.
  */
 #include "compiler/graph/rules.h"
+#include "compiler/ir/attributes.h"
 #include "compiler/ir/samples.h"
+#include "runtime/base/array.h"
 #include "runtime/base/random/uniform.h"
 
 #include <inttypes.h>
@@ -94,7 +96,9 @@ bool tsr_gradient_dropout(tsr_gradient *of) {
     MlirValue operand = of->of_result;
     MlirType type = mlirValueGetType(operand);
     tsr_attr attrs[] = {{"rate", tsr_op_attr(of->op, "rate")},
-                        {"stream", tsr_op_attr(of->op, "stream")}};
+                        {"stream", tsr_op_attr(of->op, "stream")},
+                        {TSR_SEED_NAME, tsr_op_attr(of->op, TSR_SEED_NAME)}};
+    size_t count = TSR_COUNT(attrs) - mlirAttributeIsNull(attrs[2].value);
     if (mlirAttributeIsNull(attrs[1].value)) {
         tsr_diag_error(mlirOperationGetLocation(of->op), TSR_DIAG_STREAM_MISSING,
                        "%s: has no stream yet; run -tessera-streams first", tsr_op_name(of->op));
@@ -107,7 +111,7 @@ bool tsr_gradient_dropout(tsr_gradient *of) {
                                                                 .operands = &operand,
                                                                 .result_count = 1,
                                                                 .results = &type,
-                                                                .attr_count = 2,
+                                                                .attr_count = count,
                                                                 .attrs = attrs}),
                           0);
     return true;
@@ -120,14 +124,21 @@ MlirValue tsr_random_source(tsr_builder *b, const char *name) {
     return tsr_build_value(b, name, NULL, 0, tsr_type_make(b->context, &type), NULL);
 }
 
-MlirValue tsr_random_places(tsr_builder *b, const tsr_shape *shape) {
+MlirValue tsr_random_seed(tsr_builder *b, MlirOperation op, const tsr_samples *samples) {
+    int64_t seed = 0;
+    if (tsr_op_i64(op, TSR_SEED_NAME, &seed))
+        return tsr_emit_constant(b, TSR_DTYPE_I64, (double)seed);
+    return samples ? samples->seed : tsr_random_source(b, TSR_GRAPH_NAME("seed"));
+}
+
+MlirValue tsr_random_positions(tsr_builder *b, const tsr_shape *shape) {
     MlirValue element = tsr_emit_constant(b, TSR_DTYPE_I64, 0.0);
     uint64_t step = 1;
     for (uint32_t i = shape->rank; i-- > 0; step *= shape->dims[i]) {
         if (shape->dims[i] <= 1) continue;
-        MlirValue place = tsr_emit_places(b, shape, i, TSR_DTYPE_I64);
+        MlirValue position = tsr_emit_iota(b, shape, i, TSR_DTYPE_I64);
         MlirValue factor = tsr_emit_constant(b, TSR_DTYPE_I64, (double)step);
-        element = tsr_emit_add(b, element, tsr_emit_mul(b, place, factor));
+        element = tsr_emit_add(b, element, tsr_emit_mul(b, position, factor));
     }
     return element;
 }
@@ -135,7 +146,7 @@ MlirValue tsr_random_places(tsr_builder *b, const tsr_shape *shape) {
 /* i64, in this shape: an iteration's elements follow the elements of the previous iteration. */
 static MlirValue number_elements(tsr_builder *b, const tsr_shape *shape,
                                  const tsr_samples *samples) {
-    MlirValue element = tsr_random_places(b, shape);
+    MlirValue element = tsr_random_positions(b, shape);
     uint64_t count = 1;
     for (uint32_t i = 0; i < shape->rank; i++) count *= shape->dims[i];
     if (samples) {
@@ -168,7 +179,7 @@ static bool sample(tsr_builder *b, MlirOperation op, const tsr_samples *samples,
     }
     MlirValue operands[] = {number_elements(b, &type.shape, samples),
                             samples ? samples->step : tsr_random_source(b, TSR_GRAPH_NAME("step")),
-                            samples ? samples->seed : tsr_random_source(b, TSR_GRAPH_NAME("seed"))};
+                            tsr_random_seed(b, op, samples)};
     *out_drawn = sample_at(b, type.dtype, stream, normal ? "normal" : NULL, operands);
     return true;
 }
@@ -227,10 +238,10 @@ static bool lower_normal(MlirOperation op, const tsr_samples *samples) {
 
 /* x, or 0, depending on numbers in [0, 1). */
 static MlirValue drop(tsr_builder *b, MlirValue x, MlirValue drawn, double rate) {
-    MlirValue kept = tsr_emit_compare(b, TSR_PREDICATE_GE, drawn, tsr_emit_number(b, drawn, rate));
+    MlirValue mask = tsr_emit_compare(b, TSR_PREDICATE_GE, drawn, tsr_emit_number(b, drawn, rate));
     x = tsr_emit_wide(b, x);
     x = tsr_emit_mul(b, x, tsr_emit_number(b, x, 1.0 / (1.0 - rate)));
-    return tsr_emit_where(b, kept, x, tsr_emit_number(b, x, 0.0));
+    return tsr_emit_where(b, mask, x, tsr_emit_number(b, x, 0.0));
 }
 
 MlirValue tsr_random_drop(tsr_builder *b, MlirValue x, double rate, int64_t stream,

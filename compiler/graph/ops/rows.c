@@ -36,9 +36,9 @@ static MlirValue sum(const rows *r, MlirValue x) { return reduce(r, TSR_GRAPH_NA
 /* Restores the axes with size 1: readers broadcast the result, so that no tensor as large as the
  * operand is stored for one number per row. */
 static MlirValue expand(const rows *r, MlirValue x) {
-    tsr_shape kept = r->full;
-    for (size_t i = 0; i < r->axis_count; i++) kept.dims[r->axes[i]] = 1;
-    return tsr_emit_reshape(r->b, x, &kept);
+    tsr_shape reduced = r->full;
+    for (size_t i = 0; i < r->axis_count; i++) reduced.dims[r->axes[i]] = 1;
+    return tsr_emit_reshape(r->b, x, &reduced);
 }
 
 /* The mean over the axes, for broadcasting. */
@@ -105,11 +105,12 @@ static MlirValue repair(const rows *r, const char *of, double eps, MlirValue x, 
 }
 
 /* The shape without the axes, or with size 1 for them. */
-static tsr_shape kept_of(const tsr_shape *full, size_t count, const int64_t *axes, bool removes) {
-    tsr_shape kept = *full;
+static tsr_shape reduced_of(const tsr_shape *full, size_t count, const int64_t *axes,
+                            bool removes) {
+    tsr_shape reduced = *full;
     if (removes) return tsr_shape_remove(full, count, axes);
-    for (size_t i = 0; i < count; i++) kept.dims[axes[i]] = 1;
-    return kept;
+    for (size_t i = 0; i < count; i++) reduced.dims[axes[i]] = 1;
+    return reduced;
 }
 
 bool tsr_check_repair(tsr_rule *rule) {
@@ -136,14 +137,14 @@ bool tsr_check_repair(tsr_rule *rule) {
         return false;
     if (eps < 0) return tsr_rule_fail(rule, TSR_DIAG_EPSILON, "eps is %g, needs eps >= 0", eps);
     if (!count) return tsr_rule_fail(rule, TSR_DIAG_AXIS_MISSING, "needs at least one axis");
-    tsr_shape kept = kept_of(&rule->operands[0].shape, count, axes, kind->removes);
+    tsr_shape reduced = reduced_of(&rule->operands[0].shape, count, axes, kind->removes);
     for (size_t i = 1; i < rule->operand_count; i++) {
         bool whole = kind->incoming && i == INCOMING_NORMAL;
         if (!tsr_rule_same_dtype(rule, 0, name[0], i, name[i]) ||
-            !tsr_rule_shape(rule, i, name[i], whole ? &rule->operands[0].shape : &kept))
+            !tsr_rule_shape(rule, i, name[i], whole ? &rule->operands[0].shape : &reduced))
             return false;
     }
-    rule->results[0] = (tsr_type){.dtype = rule->operands[0].dtype, .shape = kept};
+    rule->results[0] = (tsr_type){.dtype = rule->operands[0].dtype, .shape = reduced};
     return true;
 }
 
@@ -362,13 +363,13 @@ static MlirValue through_normal(const rows *r, const tsr_gradient *of, MlirValue
         scale = repair_incoming(r, "incoming_scale", operands, count);
         if (centred) centre = repair_incoming(r, "incoming_mean", operands, count);
     }
-    MlirValue along = tsr_emit_mul(b, n, product);
-    MlirValue terms[] = {h, scale, centred ? centre : along};
+    MlirValue shift = tsr_emit_mul(b, n, product);
+    MlirValue terms[] = {h, scale, centred ? centre : shift};
     if (repairs)
         rest = tsr_build_value(b, TSR_GRAPH_NAME("mul_add"), terms, 3, mlirValueGetType(h), NULL);
     else
         rest = tsr_emit_add(b, h, terms[2]);
-    if (centred) rest = tsr_emit_add(b, rest, along);
+    if (centred) rest = tsr_emit_add(b, rest, shift);
     return tsr_emit_mul(b, size, rest);
 }
 
@@ -517,13 +518,13 @@ bool tsr_lower_batch_norm_train(MlirOperation op) {
     double count = 1;
     for (size_t i = 0; i < r.axis_count; i++) count *= (double)r.full.dims[r.axes[i]];
     MlirValue x = tsr_emit_wide(&b, operand(op, INPUT));
-    MlirValue spread, y = normal(&r, op, x, true, NULL, &spread);
+    MlirValue variance, y = normal(&r, op, x, true, NULL, &variance);
     MlirValue centre = tsr_emit_mean(&b, x, r.axis_count, r.axes);
     centre = repair(&r, "average", 0, x, centre, (MlirValue){NULL});
-    spread = repair(&r, "variance", 0, x, spread, (MlirValue){NULL});
+    variance = repair(&r, "variance", 0, x, variance, (MlirValue){NULL});
     y = tsr_emit_add(&b, tsr_emit_mul(&b, y, channel(&r, op, SCALE)), channel(&r, op, BIAS));
     double unbiased = count > 1 ? count / (count - 1) : 1;
-    MlirValue wide = tsr_emit_mul(&b, spread, tsr_emit_number(&b, spread, unbiased));
+    MlirValue wide = tsr_emit_mul(&b, variance, tsr_emit_number(&b, variance, unbiased));
     MlirValue values[] = {tsr_emit_cast(&b, y, tsr_type_of(tsr_op_result(op, 0)).dtype),
                           next_running(&r, op, MEAN, centre), next_running(&r, op, VARIANCE, wide)};
     tsr_emit_replace(op, 3, values);

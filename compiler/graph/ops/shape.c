@@ -90,6 +90,29 @@ bool tsr_lower_mean(MlirOperation op) {
     return true;
 }
 
+bool tsr_reduction_is_legal(MlirOperation op) {
+    tsr_shape from = tsr_type_of(tsr_op_operand(op, 0)).shape;
+    int64_t axes[TSR_RANK_MAX];
+    size_t count;
+    bool has_axes = tsr_op_i64s(op, "axes", TSR_RANK_MAX, axes, &count);
+    TSR_ASSERT(has_axes);
+    for (size_t i = 0; i < count; i++)
+        if (from.dims[axes[i]] != 1) return true;
+    return false;
+}
+
+/* The element itself is the sum, product, maximum or minimum; but a sum begins at 0, so that it is
+ * not -0. */
+bool tsr_lower_reduction(MlirOperation op) {
+    tsr_builder b = tsr_builder_before(op);
+    tsr_type to = tsr_type_of(tsr_op_result(op, 0));
+    MlirValue x = tsr_emit_reshape(&b, tsr_op_operand(op, 0), &to.shape);
+    if (tsr_op_is(op, TSR_GRAPH_SUM) && tsr_dtype_is_float(to.dtype))
+        x = tsr_emit_add(&b, x, tsr_emit_number(&b, x, 0.0));
+    tsr_emit_replace(op, 1, &x);
+    return true;
+}
+
 /* Elements that tie for the maximum or minimum share its gradient equally. */
 bool tsr_gradient_reduce_extremum(tsr_gradient *of) {
     reduction r = reduction_of(of);
@@ -156,7 +179,7 @@ static size_t name_dims(const tsr_rule *rule, tsr_rule_dim dims[static TSR_RULE_
 
 /* If several dims are open, all except the last are taken from the operand, as long as the dims
  * before them match it. */
-static void keep_leading(const tsr_shape *from, tsr_shape *to) {
+static void copy_leading(const tsr_shape *from, tsr_shape *to) {
     uint32_t open = 0;
     for (uint32_t i = 0; i < to->rank; i++) open += to->dims[i] == TSR_DIM_DYNAMIC;
     for (uint32_t i = 0; i < to->rank && i < from->rank && open > 1; i++) {
@@ -173,7 +196,7 @@ static bool complete_shape(tsr_rule *rule, uint64_t count) {
     uint32_t open = TSR_RANK_MAX, open_count = 0;
     char from_text[TSR_TYPE_TEXT_MAX], to_text[TSR_TYPE_TEXT_MAX];
     tsr_rule_dim dims[TSR_RULE_DIMS_MAX];
-    keep_leading(&rule->operands[0].shape, to);
+    copy_leading(&rule->operands[0].shape, to);
     for (uint32_t i = 0; i < to->rank; i++) {
         if (to->dims[i] != TSR_DIM_DYNAMIC) {
             if (__builtin_mul_overflow(known, to->dims[i], &known)) known = 0;
@@ -215,7 +238,7 @@ static bool reshape_open(tsr_rule *rule) {
     uint32_t dynamic = 0, at = 0;
     char from_text[TSR_TYPE_TEXT_MAX], to_text[TSR_TYPE_TEXT_MAX];
     tsr_rule_dim dims[TSR_RULE_DIMS_MAX];
-    keep_leading(&rule->operands[0].shape, to);
+    copy_leading(&rule->operands[0].shape, to);
     for (uint32_t i = 0; i < to->rank; i++) {
         if (to->dims[i] != TSR_DIM_DYNAMIC) continue;
         dynamic++;

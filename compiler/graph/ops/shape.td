@@ -7,9 +7,10 @@
 def Tessera_MatmulOp : Tessera_ValueOp<"matmul", "Inferred"> {
   let summary = "multiplies matrices in the last two dims; the dims before them broadcast";
   let description = [{
-    Both operands have floats of the same element type and at least 2 dims: [..., M, K] times [..., K, N] gives
-    [..., M, N]. The dims before the last two broadcast. `transpose_a` and `transpose_b` swap the last two dims
-    of an operand first. Each element is one chain of fused multiply-adds in ascending order of k; if K is 0,
+    Both operands have at least 2 dims, and floats of the same element type, or i8 and ui8 in any combination:
+    [..., M, K] times [..., K, N] gives [..., M, N]. The result of integers is exact, has i32, and wraps; it has no
+    gradient. The dims before the last two broadcast. `transpose_a` and `transpose_b` swap the last two dims
+    of an operand first. Of floats, each element is one chain of fused multiply-adds in ascending order of k; if K is 0,
     the result is 0. Small floats accumulate in f32. `allow_tf32` allows the matrix units of a GPU to round f32
     operands to 10 bits of the fraction before they multiply, in bundles with native numerics. It has no effect
     elsewhere or for other types. Products that compute gradients have the same `allow_tf32`.
@@ -64,6 +65,14 @@ def Tessera_ReshapeOp : Tessera_ShapeOp<"reshape", "gives the same elements anot
     The operand may have any element type. The elements stay in row-major order, and their number stays the
     same. One dim of the result may be dynamic (`?`) if the other dims determine it; dims before it may be
     dynamic if the operand's dim at the same position is dynamic, too.
+  }];
+}
+def Tessera_WordsOp : Tessera_ShapeOp<"words", "packs each four integers of 8 bits along the axis into one of 32 bits",
+    (ins Tessera_Tensor:$input, I64Attr:$axis)> {
+  let description = [{
+    The operand has i8 and the result i32, or ui8 and ui32. The first of the four is in the lowest bits; zeros
+    follow the last element. Pass tessera-decompose makes this op from products of integers, whose products
+    then multiply four elements in one step. This op has no gradient.
   }];
 }
 def Tessera_TransposeOp : Tessera_ShapeOp<"transpose", "permutes the dims: result dim i is input dim permutation[i]",

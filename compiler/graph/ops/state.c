@@ -67,7 +67,7 @@ static bool check_group(const tsr_rule *rule) {
     if (given && !number)
         return tsr_rule_fail(
             rule, TSR_DIAG_RATE,
-            "lr_factor is no float; expected a number > 0, as in 'lr_factor = 0.1'");
+            "lr_factor is not a float; expected a number > 0, as in 'lr_factor = 0.1'");
     if (!(value > 0) || !isfinite(value))
         return tsr_rule_fail(rule, TSR_DIAG_RATE,
                              "lr_factor is %g, needs lr_factor > 0; 'frozen' trains nothing",

@@ -9,7 +9,8 @@
  *
  * Pass tessera-copy-anchors then replaces an entry that has such symbols by one copy for each
  * combination of their sizes, an anchor: @predict becomes @"predict[N=1]" and @"predict[N=8]", in
- * which every dim is known.
+ * which every dim is known. A dim with a range of sizes stays open at run time: the entry, or each
+ * of its copies, gets the largest size, and attributes that say which of its ports have the dim.
  *
  * Outline: the sizes · dims and types · attributes of ops · functions · errors about symbols ·
  * anchors.
@@ -35,6 +36,7 @@ typedef struct symbol {
     int64_t sizes[SIZES_MAX];
     size_t count;
     size_t chosen; /* the size that dims get; `count`: dims with the symbol stay open */
+    int64_t low;   /* not 0: the dim stays open at run time, from this size to sizes[0] */
     bool used;     /* some dim of the program has it */
 } symbol;
 
@@ -59,11 +61,28 @@ static bool refuse(MlirOperation op, const char *text) {
     return false;
 }
 
+/* {low = 1, high = 64}: the dim stays open at run time. */
+static bool read_range(MlirOperation module, MlirAttribute attr, symbol *s) {
+    char text[256];
+    MlirAttribute low = mlirDictionaryAttrGetElementByName(attr, tsr_ref("low"));
+    MlirAttribute high = mlirDictionaryAttrGetElementByName(attr, tsr_ref("high"));
+    bool read = !mlirAttributeIsNull(low) && !mlirAttributeIsNull(high) &&
+                tsr_attr_i64(low, &s->low) && tsr_attr_i64(high, &s->sizes[0]);
+    snprintf(text, sizeof text,
+             "dim '%.100s' has sizes from %" PRId64 " to %" PRId64
+             ", needs a size from 1 on and a larger one",
+             s->name, s->low, s->sizes[0]);
+    if (!read || s->low < 1 || s->sizes[0] <= s->low) return refuse(module, text);
+    s->count = s->chosen = 1;
+    return true;
+}
+
 /* The sizes of one symbol: an integer, or an array of them. */
 static bool read_list(MlirOperation module, MlirAttribute attr, symbol *s) {
     bool is_list = mlirAttributeIsAArray(attr);
     intptr_t count = is_list ? mlirArrayAttrGetNumElements(attr) : 1;
     char text[256];
+    if (mlirAttributeIsADictionary(attr)) return read_range(module, attr, s);
     if (count < 1 || count > SIZES_MAX) {
         snprintf(text, sizeof text, "dim '%.100s' has %zd sizes, needs 1 to %d", s->name,
                  (ssize_t)count, SIZES_MAX);
@@ -84,11 +103,36 @@ static bool read_list(MlirOperation module, MlirAttribute attr, symbol *s) {
     return true;
 }
 
+/* The sizes must be those for which the program was made. */
+static bool check_bounds(MlirOperation module, const symbol *s) {
+    MlirAttribute all = tsr_op_attr(module, TSR_BOUNDS_NAME), own, low_attr, high_attr;
+    int64_t low = 1, high = INT64_MAX;
+    char text[256];
+    if (mlirAttributeIsNull(all) || !mlirAttributeIsADictionary(all)) return true;
+    own = mlirDictionaryAttrGetElementByName(all, tsr_ref(s->name));
+    if (mlirAttributeIsNull(own)) return true;
+    bool is_pair = mlirAttributeIsAArray(own) && mlirArrayAttrGetNumElements(own) == 2;
+    low_attr = is_pair ? mlirArrayAttrGetElement(own, 0) : own;
+    high_attr = is_pair ? mlirArrayAttrGetElement(own, 1) : own;
+    if (!is_pair || !tsr_attr_i64(low_attr, &low) || !tsr_attr_i64(high_attr, &high))
+        return refuse(module,
+                      TSR_BOUNDS_NAME " is not a dictionary of pairs, such as {N = [1, 64]}");
+    for (size_t i = 0; i < s->count; i++) {
+        int64_t least = s->low ? s->low : s->sizes[i];
+        snprintf(text, sizeof text,
+                 "dim '%.100s' has the size %" PRId64 "; the program was imported for sizes from "
+                 "%" PRId64 " to %" PRId64,
+                 s->name, least < low ? least : s->sizes[i], low, high);
+        if (least < low || s->sizes[i] > high) return refuse(module, text);
+    }
+    return true;
+}
+
 static bool read_sizes(binder *b, MlirOperation module) {
     MlirAttribute list = tsr_op_attr(module, TSR_SIZES_NAME);
     if (mlirAttributeIsNull(list)) return true;
     if (!mlirAttributeIsADictionary(list))
-        return refuse(module, TSR_SIZES_NAME " is no dictionary of sizes, such as {N = 64}");
+        return refuse(module, TSR_SIZES_NAME " is not a dictionary of sizes, such as {N = 64}");
     b->count = (size_t)mlirDictionaryAttrGetNumElements(list);
     b->symbols = TSR_NEW(&b->arena, symbol, b->count + 1);
     TSR_NEED(b->symbols);
@@ -96,7 +140,7 @@ static bool read_sizes(binder *b, MlirOperation module) {
         MlirNamedAttribute one = mlirDictionaryAttrGetElement(list, (intptr_t)i);
         symbol *s = &b->symbols[i];
         s->name = mlirIdentifierStr(one.name).data;
-        if (!read_list(module, one.attribute, s)) return false;
+        if (!read_list(module, one.attribute, s) || !check_bounds(module, s)) return false;
     }
     return true;
 }
@@ -136,7 +180,7 @@ static void refuse_value(binder *b, uint64_t dim) {
     tsr_buffer sizes = {0};
     tsr_dim_symbols(dim, list_symbol, (void *[]){&sizes, b});
     tsr_diag_error(mlirOperationGetLocation(b->op), TSR_DIAG_DIM_BINDING,
-                   "%s: '%s' is no size of a dim where %s", tsr_op_name(b->op),
+                   "%s: '%s' is not a size of a dim where %s", tsr_op_name(b->op),
                    tsr_dim_text(dim, text), sizes.bytes ? sizes.bytes : "");
     tsr_buffer_finish(&sizes);
     b->done = false;
@@ -168,6 +212,37 @@ static void refuse_unlisted(binder *b, uint64_t dim) {
     b->done = false;
 }
 
+/* The value of an atom of an expression, as a dim: a symbol with one size is that size. */
+static bool bind_atom(binder *b, const char *atom, uint64_t *out_dim) {
+    const symbol *s = find_symbol(b, atom);
+    if (s && s->chosen < s->count) {
+        *out_dim = (uint64_t)s->sizes[s->chosen];
+        return true;
+    }
+    return tsr_dim_read(tsr_attr_make_string(b->context, atom), out_dim);
+}
+
+/* Replaces the symbols of one size in an expression that has others: "N*S" becomes "128*N". */
+static void bind_part(binder *b, uint64_t *dim) {
+    tsr_dim_expression e;
+    tsr_dim_error error;
+    char text[TSR_DIM_TEXT_MAX];
+    uint64_t sum = 0, less = 0;
+    tsr_dim_text(*dim, text);
+    if (!tsr_dim_expression_parse(&b->arena, text, strlen(text), &e, &error)) return;
+    for (uint32_t i = 0; i < e.count; i++) {
+        int64_t factor = e.terms[i].factor;
+        uint64_t term = factor < 0 ? 0 - (uint64_t)factor : (uint64_t)factor, atom;
+        if (!tsr_dim_is_known(term)) return;
+        for (uint32_t k = 0; k < e.terms[i].degree; k++)
+            if (!bind_atom(b, e.terms[i].atoms[k], &atom) || !tsr_dim_multiply(term, atom, &term))
+                return;
+        uint64_t *to = factor < 0 ? &less : &sum;
+        if (!tsr_dim_add(*to, term, to)) return;
+    }
+    if (tsr_dim_subtract(sum, less, &sum)) *dim = sum;
+}
+
 static void bind_dim(binder *b, uint64_t *dim) {
     uint64_t value;
     b->unbound = NULL;
@@ -182,6 +257,8 @@ static void bind_dim(binder *b, uint64_t *dim) {
         refuse_value(b, *dim);
     else if (!b->stays)
         *dim = value;
+    else
+        bind_part(b, dim);
 }
 
 /* The type with its dims bound; the same type if none is open. */
@@ -222,6 +299,42 @@ static void bind_list(binder *b, MlirOperation op, const char *name) {
     if (any && b->done) tsr_op_set(op, name, mlirArrayAttrGet(b->context, (intptr_t)count, values));
 }
 
+/* An entry of tessera.sizes: a number, which may be negative. It waits for all of its symbols. */
+static MlirAttribute bind_number(binder *b, MlirAttribute entry) {
+    tsr_dim_expression e;
+    tsr_dim_error error;
+    uint64_t dim;
+    MlirStringRef text = mlirStringAttrGetValue(entry);
+    b->unbound = NULL;
+    b->stays = false;
+    if (!tsr_dim_read(entry, &dim) ||
+        !tsr_dim_expression_parse(&b->arena, text.data, text.length, &e, &error))
+        return entry; /* the op's rule refuses it */
+    tsr_dim_range value = tsr_dim_expression_range(&e, size_of, b);
+    if (b->unbound)
+        refuse_unbound(b, dim);
+    else if (b->stays && b->all)
+        refuse_unlisted(b, dim);
+    else if (!b->stays && value.low != value.high)
+        refuse_value(b, dim);
+    else if (!b->stays)
+        return tsr_attr_make_i64(b->context, value.low);
+    return entry;
+}
+
+static void bind_numbers(binder *b, MlirOperation op) {
+    MlirAttribute list = tsr_op_attr(op, "values");
+    if (mlirAttributeIsNull(list) || !mlirAttributeIsAArray(list)) return;
+    size_t count = (size_t)mlirArrayAttrGetNumElements(list);
+    MlirAttribute *values = TSR_NEW(&b->arena, MlirAttribute, count + 1);
+    TSR_NEED(values);
+    for (size_t i = 0; i < count; i++) {
+        values[i] = mlirArrayAttrGetElement(list, (intptr_t)i);
+        if (mlirAttributeIsAString(values[i])) values[i] = bind_number(b, values[i]);
+    }
+    if (b->done) tsr_op_set(op, "values", mlirArrayAttrGet(b->context, (intptr_t)count, values));
+}
+
 static void bind_function_type(binder *b, MlirOperation func) {
     MlirType type = mlirTypeAttrGetValue(tsr_op_attr(func, "function_type"));
     size_t input_count = (size_t)mlirFunctionTypeGetNumInputs(type);
@@ -253,6 +366,7 @@ static MlirWalkResult bind_op(MlirOperation op, void *user) {
         bind_list(b, op, "start");
         bind_list(b, op, "size");
     }
+    if (tsr_op_is(op, TSR_GRAPH_SIZES)) bind_numbers(b, op);
     return MlirWalkResultAdvance;
 }
 
@@ -308,8 +422,10 @@ static void shorten_list(binder *b, MlirOperation func) {
 }
 
 static void drop_sizes(MlirOperation module) {
-    if (tsr_op_has(module, TSR_SIZES_NAME))
-        mlirOperationRemoveDiscardableAttributeByName(module, tsr_ref(TSR_SIZES_NAME));
+    static const char *const names[] = {TSR_SIZES_NAME, TSR_BOUNDS_NAME};
+    for (size_t i = 0; i < TSR_COUNT(names); i++)
+        if (tsr_op_has(module, names[i]))
+            mlirOperationRemoveDiscardableAttributeByName(module, tsr_ref(names[i]));
 }
 
 bool tsr_pass_bind_dims(MlirModule module) {
@@ -323,7 +439,7 @@ bool tsr_pass_bind_dims(MlirModule module) {
     if (done) TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
             shorten_list(&b, func);
         }
-    for (size_t i = 0; i < b.count; i++) stays = stays || b.symbols[i].count > 1;
+    for (size_t i = 0; i < b.count; i++) stays = stays || b.symbols[i].chosen == b.symbols[i].count;
     if (done && !stays) drop_sizes(top);
     tsr_arena_finish(&b.arena);
     return done;
@@ -345,7 +461,7 @@ static bool list_symbols(const binder *b, MlirOperation func, symbol **out_symbo
     MlirAttribute dims = tsr_op_attr(func, TSR_DIMS_NAME);
     size_t count = 0;
     if (!mlirAttributeIsAArray(dims))
-        return refuse_entry(func, "%s is no list of symbols", TSR_DIMS_NAME, 0);
+        return refuse_entry(func, "%s is not a list of symbols", TSR_DIMS_NAME, 0);
     for (intptr_t i = 0; i < mlirArrayAttrGetNumElements(dims); i++) {
         const char *name = tsr_attr_string(mlirArrayAttrGetElement(dims, i));
         symbol *s = name ? find_symbol(b, name) : NULL;
@@ -390,14 +506,27 @@ static const char *name_anchor(binder *b, MlirOperation func, symbol *const *sym
     return name;
 }
 
-static bool copy_anchor(binder *b, MlirOperation func, symbol *const *symbols, size_t count) {
+/* Keeps a dim open at run time; the entry then has its largest size. All other symbols have one. */
+static bool open_entry(binder *b, MlirOperation func, symbol *open) {
+    if (!tsr_graph_open_mark(func, open->name, open->low, open->sizes[0])) return false;
+    open->chosen = 0;
+    mlirOperationWalk(func, bind_op, b, MlirWalkPreOrder);
+    open->chosen = open->count;
+    return b->done;
+}
+
+/* `open`: a symbol whose dim stays open in the copy, or NULL. */
+static bool copy_anchor(binder *b, MlirOperation func, symbol *const *symbols, size_t count,
+                        symbol *open) {
     const char *name = name_anchor(b, func, symbols, count);
     MlirOperation made = mlirOperationClone(func);
     mlirOperationRemoveDiscardableAttributeByName(made, tsr_ref(TSR_DIMS_NAME));
     tsr_op_set(made, "sym_name", tsr_attr_make_string(b->context, name));
     mlirBlockInsertOwnedOperationBefore(mlirModuleGetBody(b->module), func, made);
+    b->all = !open;
     mlirOperationWalk(made, bind_op, b, MlirWalkPreOrder);
-    return b->done;
+    b->all = true;
+    return b->done && (!open || open_entry(b, made, open));
 }
 
 /* The names of copies, NAME[…], are not for other functions: a call of the entry would choose from
@@ -414,24 +543,61 @@ static bool check_names(const binder *b, MlirOperation func) {
     return true;
 }
 
+/* An entry whose dim `open` stays open. The others have several sizes each. */
+static bool check_open(MlirOperation func, symbol *const *others, size_t count,
+                       const symbol *open) {
+    char text[256];
+    tsr_entry_kind kind;
+    for (size_t i = 0; i < count; i++) {
+        if (!others[i]->low) continue;
+        snprintf(text, sizeof text,
+                 "%s' and '%.64s' are open, and only one dim can be; give the "
+                 "others sizes, as in --dim %.64s=8,64",
+                 open->name, others[i]->name, others[i]->name);
+        return refuse_entry(func, "dims '%.240s", text, 0);
+    }
+    if (!tsr_graph_entry_kind(func, &kind) || kind != TSR_ENTRY_INFER)
+        return refuse_entry(func, "dim '%.64s' is open; only an infer entry can have an open dim",
+                            open->name, 0);
+    if (tsr_op_has(func, "tessera.rows_independent") && open->low > 1)
+        return refuse_entry(func,
+                            "dim '%.64s' begins at %zu; an entry that is tessera.rows_independent "
+                            "takes any number of rows, so begin at 1",
+                            open->name, (size_t)open->low);
+    return true;
+}
+
 /* Copies the entry for every combination: the last symbol changes first. */
-static bool copy_anchors(binder *b, MlirOperation func) {
+static bool copy_all(binder *b, MlirOperation func, symbol *const *symbols, size_t count,
+                     symbol *open) {
     size_t anchors = 0;
-    symbol **symbols = TSR_NEW(&b->arena, symbol *, b->count + 1);
-    TSR_NEED(symbols);
-    size_t count = 0;
-    if (!list_symbols(b, func, symbols, &count) || !count_anchors(func, symbols, count, &anchors) ||
-        !check_names(b, func))
-        return false;
+    if (!count_anchors(func, symbols, count, &anchors) || !check_names(b, func)) return false;
     for (size_t at = 0; at < anchors; at++) {
         size_t rest = at;
         for (size_t i = count; i-- > 0; rest /= symbols[i]->count)
             symbols[i]->chosen = rest % symbols[i]->count;
-        if (!copy_anchor(b, func, symbols, count)) return false;
+        if (!copy_anchor(b, func, symbols, count, open)) return false;
     }
     for (size_t i = 0; i < count; i++) symbols[i]->chosen = symbols[i]->count;
     mlirOperationDestroy(func);
     return true;
+}
+
+static bool copy_anchors(binder *b, MlirOperation func) {
+    symbol **symbols = TSR_NEW(&b->arena, symbol *, b->count + 1), *open = NULL;
+    TSR_NEED(symbols);
+    size_t count = 0, others = 0;
+    if (!list_symbols(b, func, symbols, &count)) return false;
+    for (size_t i = 0; i < count; i++) {
+        if (!open && symbols[i]->low)
+            open = symbols[i];
+        else
+            symbols[others++] = symbols[i];
+    }
+    if (open && !check_open(func, symbols, others, open)) return false;
+    if (others) return copy_all(b, func, symbols, others, open);
+    mlirOperationRemoveDiscardableAttributeByName(func, tsr_ref(TSR_DIMS_NAME));
+    return open_entry(b, func, open);
 }
 
 bool tsr_pass_copy_anchors(MlirModule module) {

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-bool tsr_lower_kept(MlirOperation op) {
+bool tsr_lower_legal(MlirOperation op) {
     TSR_ASSERT(!mlirOperationIsNull(op));
     return true;
 }
@@ -57,6 +57,7 @@ bool tsr_takes_small(tsr_op id, bool is_native) {
     case TSR_GRAPH_CONSTANT:
     case TSR_GRAPH_ASSIGN:
     case TSR_GRAPH_CAST:
+    case TSR_GRAPH_BITCAST:
     case TSR_GRAPH_RESHAPE:
     case TSR_GRAPH_TRANSPOSE:
     case TSR_GRAPH_BROADCAST:
@@ -119,14 +120,18 @@ static bool touches_small(MlirOperation op) {
 static bool is_lowered(MlirOperation op, bool is_native) {
     tsr_op id = tsr_op_of(op);
     size_t operands = tsr_op_operand_count(op);
+    if (id == TSR_GRAPH_CAST) return tsr_cast_is_plain(op) || !is_small(tsr_op_result(op, 0));
     if (id == TSR_GRAPH_CONCAT) return operands > 1 && operands <= TSR_CONCAT_PARTS_MAX;
     if (id == TSR_GRAPH_ATTENTION || id == TSR_GRAPH_ATTENTION_GRAD)
-        return tsr_attention_is_kept(op);
+        return tsr_attention_is_legal(op);
     if (id == TSR_GRAPH_GATHER) return !tsr_takes_first(op);
-    if (id == TSR_GRAPH_TOP_K) return tsr_top_k_is_kept(op);
+    if (id == TSR_GRAPH_TOP_K) return tsr_top_k_is_legal(op);
     if (id == TSR_GRAPH_CONV2D || id == TSR_GRAPH_CONV2D_GRAD_INPUT)
-        return tsr_conv_is_kept(op, is_native);
-    return tsr_op_dialect(id) != TSR_DIALECT_GRAPH || tsr_graph_rules(id)->lower == tsr_lower_kept;
+        return tsr_conv_is_legal(op, is_native);
+    if (id == TSR_GRAPH_MATMUL) return !tsr_is_product_of_bytes(op);
+    if (tsr_op_dialect(id) != TSR_DIALECT_GRAPH || tsr_moe_is_late(id)) return true;
+    tsr_lower_fn lower = tsr_graph_rules(id)->lower;
+    return lower == tsr_lower_legal || (lower == tsr_lower_reduction && tsr_reduction_is_legal(op));
 }
 
 /* The new ops may need lowering themselves: repeat until nothing changes. */

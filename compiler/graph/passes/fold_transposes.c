@@ -5,6 +5,7 @@
  * swaps the last two dims. The bits are unchanged: each element is the same sum in the same order.
  */
 #include "compiler/graph/graph.h"
+#include "compiler/ir/attributes.h"
 #include "compiler/passes.h"
 
 static bool swaps_last_two(MlirOperation op) {
@@ -35,7 +36,7 @@ bool tsr_pass_fold_transposes(MlirModule module) {
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
         if (!tsr_op_is(func, TSR_FUNC_FUNC) || !tsr_op_has_body(func)) continue;
         TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
-            if (!tsr_op_is(op, TSR_GRAPH_MATMUL)) continue;
+            if (!tsr_op_is(op, TSR_GRAPH_MATMUL) || tsr_op_has(op, TSR_WORDS_NAME)) continue;
             fold_operand(op, 0, "transpose_a");
             fold_operand(op, 1, "transpose_b");
         }

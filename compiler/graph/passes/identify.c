@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Pass tessera-identify: records on the module the digest of its ops, and its hyper-parameters: the
- * numbers of its optimizers, of which the digest is independent. Runs when all calls are inlined
- * and before gradients are taken, so that the digest covers what the source says. What it covers
- * is normative: manifests/README.md, "Program digest".
+ * numbers of its optimizers, and those of tessera.hyperparameter, of which the digest is
+ * independent. A run can set them: the optimizers of train entries get TSR_SETTABLE_NAME. Runs when
+ * all calls are inlined and before gradients are taken, so that the digest covers what the source
+ * says. What it covers is normative: manifests/README.md, "Program digest".
  *
  * Outline: list the hyper-parameters · hash the ops, function by function in the order of their
  * names. Values are numbered in the order of the ops. That order counts, because gradients of a
- * value that is read several times are added in it. Constants, step and seed have no place in the
+ * value that is read several times are added in it. Constants, step and seed are not part of the
  * order: each use is hashed as if they stood there.
  */
 #include "compiler/graph/graph.h"
+#include "compiler/ir/attributes.h"
 #include "compiler/ir/resilience_ops.h"
 #include "compiler/ir/value_map.h"
 #include "compiler/process/guard.h"
@@ -37,6 +39,7 @@ typedef struct identifier {
     tsr_hyperparameter list[TSR_HYPERPARAMETERS_MAX];
     tsr_identity identity; /* of `list` */
     bool too_many;         /* hyper-parameters: they are hashed instead of listed */
+    bool failed;           /* an error was emitted */
 } identifier;
 
 /* ---- hyper-parameters ------------------------------------------------------------------------ */
@@ -53,23 +56,14 @@ static bool is_optimizer(MlirOperation op) {
     return id == TSR_GRAPH_MINIMIZE || id == TSR_GRAPH_ADAMW || id == TSR_GRAPH_SGD;
 }
 
-/* Attributes of an optimizer's op that hold its numbers. */
+/* Attributes that hold numbers: of an optimizer's op, and of hyperparameter. */
 static bool is_hyperparameter(MlirStringRef name) {
     return tsr_ref_is(name, "optimizer") || tsr_ref_is(name, "clip_norm") ||
            tsr_ref_is(name, "lr_schedule");
 }
 
-/* The shortest decimal number that is read as the same double; an integer has no exponent. */
-static const char *format_double(double value, char out_text[static TSR_HYPERPARAMETER_VALUE_MAX]) {
-    if (fabs(value) < 1e15 && value == floor(value)) {
-        snprintf(out_text, TSR_HYPERPARAMETER_VALUE_MAX, "%.0f", value);
-        return out_text;
-    }
-    for (int digits = 1; digits <= 17; digits++) {
-        snprintf(out_text, TSR_HYPERPARAMETER_VALUE_MAX, "%.*g", digits, value);
-        if (strtod(out_text, NULL) == value) break;
-    }
-    return out_text;
+static bool is_number(MlirStringRef name) {
+    return tsr_ref_is(name, "value") || tsr_ref_is(name, "least") || tsr_ref_is(name, "most");
 }
 
 static void add(identifier *self, const char *prefix, const char *name, const char *value) {
@@ -77,15 +71,15 @@ static void add(identifier *self, const char *prefix, const char *name, const ch
     self->too_many |= count == TSR_HYPERPARAMETERS_MAX;
     if (self->too_many) return;
     const char *full = tsr_arena_printf(&self->arena, "%s%s", prefix, name);
-    const char *kept = tsr_arena_strdup(&self->arena, value);
-    TSR_NEED(full && kept);
-    self->list[count] = (tsr_hyperparameter){full, kept};
+    const char *copy = tsr_arena_strdup(&self->arena, value);
+    TSR_NEED(full && copy);
+    self->list[count] = (tsr_hyperparameter){full, copy, false};
     self->identity.hyperparameter_count++;
 }
 
 static void add_double(identifier *self, const char *prefix, const char *name, double value) {
     char text[TSR_HYPERPARAMETER_VALUE_MAX];
-    add(self, prefix, name, format_double(value, text));
+    add(self, prefix, name, tsr_hyperparameter_format(value, text));
 }
 
 static void add_schedule(identifier *self, const char *prefix, MlirAttribute schedule) {
@@ -128,22 +122,85 @@ static MlirWalkResult count_optimizer(MlirOperation op, void *user) {
 typedef struct lister {
     identifier *self;
     const char *func;
+    bool trains; /* the function */
     size_t in_func, in_module, number;
+    size_t of_optimizers; /* number of listed names that optimizers have */
 } lister;
 
 /* A program with one optimizer has "lr"; with several, "train.lr", or "train.2.lr" where the
  * function has several. */
-static MlirWalkResult list_optimizer(MlirOperation op, void *user) {
-    lister *l = user;
+static const char *next_prefix(lister *l) {
     const char *prefix = "";
-    if (!is_optimizer(op)) return MlirWalkResultAdvance;
     l->number++;
     if (l->in_func > 1)
         prefix = tsr_arena_printf(&l->self->arena, "%s.%zu.", l->func, l->number);
     else if (l->in_module > 1)
         prefix = tsr_arena_printf(&l->self->arena, "%s.", l->func);
     TSR_NEED(prefix);
-    add_optimizer(l->self, op, prefix);
+    return prefix;
+}
+
+static MlirWalkResult list_optimizer(MlirOperation op, void *user) {
+    lister *l = user;
+    if (is_optimizer(op)) add_optimizer(l->self, op, next_prefix(l));
+    return MlirWalkResultAdvance;
+}
+
+/* A number of a loop's body is not a number of the step, and stays a constant. */
+static MlirWalkResult mark_optimizer(MlirOperation op, void *user) {
+    lister *l = user;
+    if (!is_optimizer(op)) return MlirWalkResultAdvance;
+    const char *prefix = next_prefix(l);
+    if (tsr_op_is(mlirOperationGetParentOperation(op), TSR_FUNC_FUNC))
+        tsr_op_set(op, TSR_SETTABLE_NAME,
+                   tsr_attr_make_string(mlirOperationGetContext(op), prefix));
+    return MlirWalkResultAdvance;
+}
+
+static const tsr_hyperparameter *find_listed(const identifier *self, const char *name) {
+    for (size_t i = 0; i < self->identity.hyperparameter_count; i++)
+        if (strcmp(self->list[i].name, name) == 0) return &self->list[i];
+    return NULL;
+}
+
+static bool trains(MlirOperation func) {
+    tsr_entry_kind kind;
+    return tsr_graph_entry_kind(func, &kind) && kind == TSR_ENTRY_TRAIN;
+}
+
+/* Returns false after an error: the op is not in a train entry's own block, an optimizer has the
+ * key, or the key is listed with another value. */
+static bool check_number(const lister *l, MlirOperation op, const char *key, const char *value) {
+    const tsr_hyperparameter *listed = find_listed(l->self, key);
+    bool inside = !tsr_op_is(mlirOperationGetParentOperation(op), TSR_FUNC_FUNC);
+    if (!l->trains || inside)
+        tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_HYPERPARAMETER,
+                       "tessera.hyperparameter: '%.200s' is in %s @%.200s; expected it in a train "
+                       "entry, outside of loops, branches and derivatives",
+                       key, l->trains ? "a region of" : "the entry", l->func);
+    else if (listed && (size_t)(listed - l->self->list) < l->of_optimizers)
+        tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_HYPERPARAMETER,
+                       "tessera.hyperparameter: '%.200s' is the name of a number of an optimizer",
+                       key);
+    else if (listed && strcmp(listed->value, value) != 0)
+        tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_HYPERPARAMETER,
+                       "tessera.hyperparameter: '%.200s' is %s here, and %s elsewhere", key, value,
+                       listed->value);
+    else
+        return true;
+    return false;
+}
+
+static MlirWalkResult list_number(MlirOperation op, void *user) {
+    lister *l = user;
+    char text[TSR_HYPERPARAMETER_VALUE_MAX];
+    double value = 0;
+    if (!tsr_op_is(op, TSR_GRAPH_HYPERPARAMETER)) return MlirWalkResultAdvance;
+    const char *key = tsr_op_string(op, "key");
+    tsr_op_f64(op, "value", &value);
+    bool good = check_number(l, op, key, tsr_hyperparameter_format(value, text));
+    l->self->failed |= !good;
+    if (good && !find_listed(l->self, key)) add(l->self, "", key, text);
     return MlirWalkResultAdvance;
 }
 
@@ -151,17 +208,22 @@ static int by_name(const void *a, const void *b) {
     return strcmp(((const tsr_hyperparameter *)a)->name, ((const tsr_hyperparameter *)b)->name);
 }
 
+static void walk(lister *l, MlirOperation func, MlirOperationWalkCallback visit) {
+    l->in_func = l->number = 0;
+    l->func = tsr_op_symbol(func);
+    l->trains = trains(func);
+    mlirOperationWalk(func, count_optimizer, &l->in_func, MlirWalkPreOrder);
+    mlirOperationWalk(func, visit, l, MlirWalkPreOrder);
+}
+
 static void list_hyperparameters(identifier *self) {
     static const tsr_digest any = {{1}}; /* the check needs some program digest */
     lister l = {.self = self};
     for (size_t i = 0; i < self->func_count; i++)
         mlirOperationWalk(self->funcs[i], count_optimizer, &l.in_module, MlirWalkPreOrder);
-    for (size_t i = 0; i < self->func_count; i++) {
-        l.in_func = l.number = 0;
-        l.func = tsr_op_symbol(self->funcs[i]);
-        mlirOperationWalk(self->funcs[i], count_optimizer, &l.in_func, MlirWalkPreOrder);
-        mlirOperationWalk(self->funcs[i], list_optimizer, &l, MlirWalkPreOrder);
-    }
+    for (size_t i = 0; i < self->func_count; i++) walk(&l, self->funcs[i], list_optimizer);
+    l.of_optimizers = self->identity.hyperparameter_count;
+    for (size_t i = 0; i < self->func_count; i++) walk(&l, self->funcs[i], list_number);
     qsort(self->list, self->identity.hyperparameter_count, sizeof *self->list, by_name);
     self->identity.hyperparameters = self->list;
     self->identity.program = any;
@@ -169,14 +231,24 @@ static void list_hyperparameters(identifier *self) {
     if (self->too_many) self->identity.hyperparameter_count = 0;
 }
 
+static void mark_optimizers(identifier *self) {
+    lister l = {.self = self};
+    for (size_t i = 0; i < self->func_count; i++)
+        mlirOperationWalk(self->funcs[i], count_optimizer, &l.in_module, MlirWalkPreOrder);
+    for (size_t i = 0; i < self->func_count; i++)
+        if (trains(self->funcs[i])) walk(&l, self->funcs[i], mark_optimizer);
+}
+
 /* ---- hashing --------------------------------------------------------------------------------- */
 
-/* Attributes that change no bit: how ops are grouped, which values are computed twice, and where
- * optimizer steps run. */
+/* Attributes that change no bit: how ops are grouped, which values are computed twice, where
+ * optimizer steps run, and what functions promise (the seed of a deterministic function is also on
+ * its random ops). */
 static const char *const ignored_prefixes[] = {"tsched.", "tile."};
-static const char *const ignored[] = {TSR_SR_SEGMENT,     TSR_SR_SEGMENTS,   TSR_SR_BUDGETS,
-                                      TSR_SR_HINT,        TSR_SR_BACKWARD,   TSR_SR_RECOMPUTE,
-                                      TSR_SR_HINT_BUDGET, TSR_SR_DEPLOYMENT, TSR_SR_SHARDS};
+static const char *const ignored[] = {TSR_SR_SEGMENT,     TSR_SR_SEGMENTS,       TSR_SR_BUDGETS,
+                                      TSR_SR_HINT,        TSR_SR_BACKWARD,       TSR_SR_RECOMPUTE,
+                                      TSR_SR_HINT_BUDGET, TSR_SR_DEPLOYMENT,     TSR_SR_SHARDS,
+                                      TSR_EFFECTS_NAME,   TSR_DETERMINISTIC_NAME};
 /* Attributes of the module: its name, what the config or the target says, and what this pass adds.
  */
 static const char *const ignored_of_module[] = {
@@ -352,6 +424,7 @@ static void put_attributes(identifier *self, MlirOperation op) {
         MlirStringRef name = mlirIdentifierStr(named.name);
         bool is_kind = tsr_ref_is(name, "optimizer");
         if (is_ignored(name) || (omits && is_hyperparameter(name) && !is_kind)) continue;
+        if (id == TSR_GRAPH_HYPERPARAMETER && !self->too_many && is_number(name)) continue;
         /* Initial values are those of the config's tensors. */
         if (declares && (tsr_ref_is(name, "init") || tsr_ref_is(name, "data"))) continue;
         if (omits && is_kind)
@@ -368,7 +441,7 @@ static void name_value(identifier *self, MlirValue value) {
     self->value_count++;
 }
 
-/* An op whose place in the order means nothing. */
+/* An op whose position in the order has no meaning. */
 static bool is_placeless(MlirOperation op) {
     tsr_op id = tsr_op_of(op);
     return id == TSR_GRAPH_CONSTANT || id == TSR_GRAPH_STEP || id == TSR_GRAPH_SEED;
@@ -389,7 +462,9 @@ static void put_operand(identifier *self, MlirValue value) {
 static void put_block(identifier *self, MlirBlock block);
 
 static void put_op(identifier *self, MlirOperation op) {
-    if (is_placeless(op) || tsr_sr_op_plain(op) == TSR_SR_EXPORT_MANIFEST) return;
+    if (is_placeless(op) || tsr_sr_op_plain(op) == TSR_SR_EXPORT_MANIFEST ||
+        tsr_op_is(op, TSR_GRAPH_VERIFY_NUMERICS))
+        return;
     put_text(self, tsr_op_name(op), strlen(tsr_op_name(op)));
     put_number(self, tsr_op_operand_count(op));
     for (size_t i = 0; i < tsr_op_operand_count(op); i++) put_operand(self, tsr_op_operand(op, i));
@@ -467,9 +542,10 @@ bool tsr_pass_identify(MlirModule module) {
     list_hyperparameters(&self);
     hash_module(&self, mlirModuleGetOperation(module));
     record(&self, mlirModuleGetOperation(module), mlirModuleGetContext(module));
+    if (!self.too_many) mark_optimizers(&self);
     tsr_buffer_finish(&self.text);
     tsr_arena_finish(&self.arena);
-    return true;
+    return !self.failed;
 }
 
 /* ---- reading it back ------------------------------------------------------------------------- */
@@ -487,7 +563,8 @@ bool tsr_graph_identity_read(MlirModule module, tsr_arena *arena, tsr_digest *ou
     for (size_t i = 0; i < count; i++) {
         MlirNamedAttribute named = mlirDictionaryAttrGetElement(all, (intptr_t)i);
         const char *value = tsr_attr_string(named.attribute);
-        list[i] = (tsr_hyperparameter){mlirIdentifierStr(named.name).data, value ? value : ""};
+        list[i] =
+            (tsr_hyperparameter){mlirIdentifierStr(named.name).data, value ? value : "", false};
     }
     *out_identity = (tsr_identity){.hyperparameter_count = count, .hyperparameters = list};
     return true;

@@ -14,7 +14,7 @@
  * its calls are then calls of copies, whose attributes hold their prefix and origin.
  */
 #include "compiler/graph/graph.h"
-#include "compiler/ir/source_limits.h"
+#include "compiler/ir/text/source_limits.h"
 #include "compiler/passes.h"
 #include "runtime/base/array.h"
 
@@ -22,11 +22,11 @@
 
 #define PREFIX "tessera.prefix"
 /* Attributes of functions while the pass runs. */
-#define CALLED "tessera.called"   /* some function calls it */
-#define REACHED "tessera.reached" /* is or was in the list */
-#define COPIED "tessera.copied"   /* has copies */
-#define ORIGIN "tessera.origin"   /* for a copy: the symbol of the original function */
-#define OUTER "tessera.outer"     /* for a copy: its prefix, with the dot */
+#define CALLED "tessera.called"    /* some function calls it */
+#define ENQUEUED "tessera.reached" /* is or was in the list */
+#define COPIED "tessera.copied"    /* has copies */
+#define ORIGIN "tessera.origin"    /* for a copy: the symbol of the original function */
+#define OUTER "tessera.outer"      /* for a copy: its prefix, with the dot */
 
 typedef struct specializer {
     MlirContext context;
@@ -48,13 +48,13 @@ static void drop_mark(MlirOperation op, const char *name) {
 }
 
 static void drop_marks(MlirOperation func) {
-    static const char *const marks[] = {CALLED, REACHED, COPIED, ORIGIN, OUTER};
+    static const char *const marks[] = {CALLED, ENQUEUED, COPIED, ORIGIN, OUTER};
     for (size_t i = 0; i < TSR_COUNT(marks); i++) drop_mark(func, marks[i]);
 }
 
-static void reach(specializer *p, MlirOperation func) {
-    if (tsr_op_has(func, REACHED)) return;
-    mark_func(func, REACHED);
+static void enqueue(specializer *p, MlirOperation func) {
+    if (tsr_op_has(func, ENQUEUED)) return;
+    mark_func(func, ENQUEUED);
     if (p->count == p->capacity) {
         MlirOperation *larger = TSR_ARENA_GROW(&p->arena, p->funcs, &p->capacity, 64);
         p->good = p->good && larger;
@@ -117,7 +117,7 @@ static void copy(specializer *p, MlirOperation func, const char *symbol, const c
     mlirOperationWalk(made, rename_op, p, MlirWalkPreOrder);
     p->outer = outer;
     mlirSymbolTableInsert(p->symbols, made);
-    reach(p, made);
+    enqueue(p, made);
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */
@@ -172,7 +172,7 @@ static MlirWalkResult direct(MlirOperation call, void *user) {
     const char *prefix = prefix_of(p, call, func), *origin = tsr_op_string(func, ORIGIN);
     if (!p->good) return MlirWalkResultInterrupt;
     if (!prefix[0]) {
-        reach(p, func);
+        enqueue(p, func);
         return MlirWalkResultAdvance;
     }
     if (origin) func = mlirSymbolTableLookup(p->symbols, tsr_ref(origin));
@@ -202,7 +202,7 @@ static void direct_all(specializer *p) {
     mlirOperationWalk(mlirModuleGetOperation(p->module), mark_callee, p, MlirWalkPreOrder);
     TSR_FOR_EACH_OP(func, all) {
         if (is_func(func) && (tsr_op_has(func, "tessera.entry") || !tsr_op_has(func, CALLED)))
-            reach(p, func);
+            enqueue(p, func);
     }
     while (p->count > 0 && p->good) {
         MlirOperation func = p->funcs[--p->count];
@@ -219,7 +219,7 @@ bool tsr_pass_specialize_calls(MlirModule module) {
     direct_all(&p);
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
         if (!is_func(func)) continue;
-        bool used = tsr_op_has(func, REACHED) || !tsr_op_has(func, COPIED);
+        bool used = tsr_op_has(func, ENQUEUED) || !tsr_op_has(func, COPIED);
         drop_marks(func);
         if (p.good && !used) mlirOperationDestroy(func);
     }

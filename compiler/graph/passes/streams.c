@@ -7,14 +7,17 @@
  *
  * Pass tessera-name-calls records names and numbers in the locations of calls and random ops;
  * inlining keeps locations as chains of call sites; pass tessera-streams reads them and sets
- * `stream`, 32 bits of the path's hash. Two paths with the same hash are refused.
+ * `stream`, 32 bits of the path's hash. Two paths with the same hash are refused. If a function on
+ * the path is deterministic, the op also gets its seed.
  */
+#include "compiler/graph/effects/effects.h"
 #include "compiler/graph/rule.h"
 #include "compiler/ir/attributes.h"
 #include "compiler/passes.h"
 #include "runtime/base/array.h"
 #include "runtime/base/hash/hash.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +49,8 @@ static void walk(MlirBlock block, void (*visit)(MlirOperation op, void *user), v
 /* ---- names ----------------------------------------------------------------------------------- */
 
 static const char prefix[] = "tessera:"; /* prefix of the location names that this pass adds */
+/* The same for calls of deterministic functions; the seed follows. */
+static const char seed_prefix[] = "tessera.seed:";
 
 typedef struct counter {
     const char *name;
@@ -54,6 +59,7 @@ typedef struct counter {
 
 typedef struct namer {
     tsr_arena arena;
+    MlirSymbolTable symbols;
     counter *counters;
     size_t count, capacity;
     bool failed;
@@ -72,10 +78,39 @@ static uint32_t next_of(namer *n, const char *name) {
     return 0;
 }
 
+static int64_t seed_of(MlirOperation func) {
+    uint32_t seed;
+    if (mlirOperationIsNull(func) || !tsr_deterministic_read(func, &seed)) return -1;
+    return seed;
+}
+
+/* Inlining drops the function, but keeps the location. */
+static void note_seed(const namer *n, MlirOperation call) {
+    char text[sizeof seed_prefix + 24];
+    const char *callee = tsr_op_string(call, "callee");
+    int64_t seed = callee ? seed_of(mlirSymbolTableLookup(n->symbols, tsr_ref(callee))) : -1;
+    if (seed < 0) return;
+    snprintf(text, sizeof text, "%s%" PRId64, seed_prefix, seed);
+    mlirOperationSetLocation(call, mlirLocationNameGet(mlirOperationGetContext(call), tsr_ref(text),
+                                                       mlirOperationGetLocation(call)));
+}
+
+/* The function's name in the program, with the prefix of the call: what pass
+ * tessera-specialize-calls makes of the callee. */
+static const char *name_of_call(namer *n, MlirOperation call) {
+    const char *callee = tsr_op_string(call, "callee"),
+               *name = tsr_op_string(call, TSR_CALLED_NAME);
+    const char *own = callee && name ? strchr(callee, '[') : NULL;
+    if (!own) return name ? name : callee;
+    const char *text = tsr_arena_printf(&n->arena, "%s%s", name, own);
+    n->failed = n->failed || !text;
+    return text;
+}
+
 static void name_op(MlirOperation op, void *user) {
     namer *n = user;
     const char *name = NULL;
-    if (tsr_op_is(op, TSR_FUNC_CALL)) name = tsr_op_string(op, "callee");
+    if (tsr_op_is(op, TSR_FUNC_CALL)) name = name_of_call(n, op);
     if (is_random(op)) name = tsr_op_name(op) + strlen(TSR_GRAPH_NAME(""));
     if (!name) return;
     char *text = tsr_arena_printf(&n->arena, "%s%s#%u", prefix, name, next_of(n, name));
@@ -84,12 +119,14 @@ static void name_op(MlirOperation op, void *user) {
     MlirLocation location = mlirOperationGetLocation(op);
     mlirOperationSetLocation(
         op, mlirLocationNameGet(mlirOperationGetContext(op), tsr_ref(text), location));
+    if (tsr_op_is(op, TSR_FUNC_CALL)) note_seed(n, op);
 }
 
 bool tsr_pass_name_calls(MlirModule module) {
+    MlirSymbolTable symbols = mlirSymbolTableCreate(mlirModuleGetOperation(module));
     bool done = true;
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
-        namer n = {.count = 0};
+        namer n = {.symbols = symbols};
         if (!tsr_op_is(func, TSR_FUNC_FUNC) || !tsr_op_has_body(func)) continue;
         walk(tsr_op_body(func), name_op, &n);
         if (n.failed)
@@ -97,6 +134,7 @@ bool tsr_pass_name_calls(MlirModule module) {
         done = done && !n.failed;
         tsr_arena_finish(&n.arena);
     }
+    mlirSymbolTableDestroy(symbols);
     return done;
 }
 
@@ -111,6 +149,7 @@ typedef struct stream {
 typedef struct streamer {
     tsr_arena arena;
     const char *entry;
+    int64_t seed; /* of the entry; -1: it is not deterministic */
     stream *streams;
     size_t count, capacity;
     bool failed;
@@ -136,6 +175,43 @@ static void append_calls(MlirLocation location, tsr_buffer *path, int depth) {
     if (depth == 0 || !mlirLocationIsACallSite(location)) return;
     append_path(mlirLocationCallSiteGetCaller(location), path, depth - 1);
     append_calls(mlirLocationCallSiteGetCallee(location), path, depth - 1);
+}
+
+/* ---- seeds ----------------------------------------------------------------------------------- */
+
+static uint32_t number_after(MlirStringRef name, size_t skip) {
+    uint32_t number = 0;
+    for (size_t i = skip; i < name.length; i++)
+        number = 10 * number + (uint32_t)(name.data[i] - '0');
+    return number;
+}
+
+static bool begins_with(MlirStringRef name, const char *word, size_t length) {
+    return name.length > length && memcmp(name.data, word, length) == 0;
+}
+
+/* The seed of the last, innermost, deterministic function among the calls of the location. */
+static void find_seed(MlirLocation location, int64_t *out_seed, int depth) {
+    if (depth == 0) return;
+    if (mlirLocationIsACallSite(location)) {
+        find_seed(mlirLocationCallSiteGetCaller(location), out_seed, depth - 1);
+        find_seed(mlirLocationCallSiteGetCallee(location), out_seed, depth - 1);
+    } else if (mlirLocationIsAName(location)) {
+        MlirStringRef name = mlirIdentifierStr(mlirLocationNameGetName(location));
+        if (begins_with(name, seed_prefix, sizeof seed_prefix - 1))
+            *out_seed = number_after(name, sizeof seed_prefix - 1);
+        find_seed(mlirLocationNameGetChildLoc(location), out_seed, depth - 1);
+    }
+}
+
+static void set_seed(MlirOperation op, void *user) {
+    enum { DEPTH_MAX = 256 };
+    const streamer *s = user;
+    int64_t seed = s->seed;
+    if (!is_random(op)) return;
+    find_seed(mlirOperationGetLocation(op), &seed, DEPTH_MAX);
+    if (seed >= 0)
+        tsr_op_set(op, TSR_SEED_NAME, tsr_attr_make_i64(mlirOperationGetContext(op), seed));
 }
 
 /* Each call of a function that a plan materializes as one kernel has its own group. */
@@ -212,6 +288,8 @@ bool tsr_pass_streams(MlirModule module) {
         if (!tsr_op_is(func, TSR_FUNC_FUNC) || !tsr_op_has_body(func)) continue;
         s.entry = tsr_op_symbol(func);
         walk(tsr_op_body(func), set_stream, &s);
+        s.seed = seed_of(func);
+        walk(tsr_op_body(func), set_seed, &s);
         walk(tsr_op_body(func), set_group, &s);
     }
     if (s.failed)

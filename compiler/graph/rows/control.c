@@ -96,9 +96,9 @@ bool tsr_rows_while(tsr_row_flow *flow) {
     return true;
 }
 
-/* A slice of a sequence; `along` is the layout of its dim 0 if the iterations are rows, else
+/* A slice of a sequence; `sequence` is the layout of its dim 0 if the iterations are rows, else
  * empty. */
-static tsr_row_value slice_of(tsr_row_flow *flow, size_t operand, const tsr_row_layout *along) {
+static tsr_row_value slice_of(tsr_row_flow *flow, size_t operand, const tsr_row_layout *sequence) {
     tsr_row_value slice = flow->operands[operand];
     MlirValue from = tsr_op_operand(flow->op, operand);
     tsr_row_dims dims;
@@ -108,8 +108,8 @@ static tsr_row_value slice_of(tsr_row_flow *flow, size_t operand, const tsr_row_
     tsr_row_layout first = dims.dims[0];
     dims.dims[0].count = 0;
     tsr_row_merge(&dims, &slice.layout);
-    if (along->count == 0) return slice;
-    if (slice.kind == TSR_ROWS_APART && !tsr_row_layout_equal(&first, along))
+    if (sequence->count == 0) return slice;
+    if (slice.kind == TSR_ROWS_APART && !tsr_row_layout_equal(&first, sequence))
         return tsr_row_mixed(flow, from, "combines rows with other rows");
     if (slice.kind == TSR_ROWS_FREE && first.count && first.factors[0].label == TSR_ROW_VARIES)
         return tsr_row_mixed(flow, from,
@@ -120,15 +120,15 @@ static tsr_row_value slice_of(tsr_row_flow *flow, size_t operand, const tsr_row_
 
 /* Finds the digits of the rows that the iterations follow; empty if they follow something else.
  * False, with all outcomes mixed, if they follow rows and something else. */
-static bool find_along(tsr_row_flow *flow, size_t first, tsr_row_layout *out_along) {
-    *out_along = (tsr_row_layout){0};
+static bool find_sequence(tsr_row_flow *flow, size_t first, tsr_row_layout *out_sequence) {
+    *out_sequence = (tsr_row_layout){0};
     for (size_t k = first; k < flow->operand_count; k++) {
         tsr_row_dims dims;
         if (flow->operands[k].kind != TSR_ROWS_APART) continue;
         if (!tsr_row_split(&flow->operands[k].layout, &flow->types[k].shape, &dims)) continue;
         if (!tsr_row_has_digit(&dims.dims[0])) continue;
-        *out_along = dims.dims[0];
-        if (tsr_row_digits(out_along) == flow->types[k].shape.dims[0]) return true;
+        *out_sequence = dims.dims[0];
+        if (tsr_row_digits(out_sequence) == flow->types[k].shape.dims[0]) return true;
         for (size_t r = 0; r < flow->result_count; r++)
             flow->outcomes[r] = tsr_row_mixed(
                 flow, tsr_op_operand(flow->op, k),
@@ -139,7 +139,7 @@ static bool find_along(tsr_row_flow *flow, size_t first, tsr_row_layout *out_alo
 }
 
 /* If iterations are rows, carried values must be unchanged by all iterations. */
-static void keep_carried(tsr_row_flow *flow, size_t index) {
+static void check_carried(tsr_row_flow *flow, size_t index) {
     MlirBlock block = block_of(flow->op, 0);
     MlirOperation yield = mlirBlockGetTerminator(block);
     MlirValue argument = mlirBlockGetArgument(block, (intptr_t)index);
@@ -155,15 +155,15 @@ static void keep_carried(tsr_row_flow *flow, size_t index) {
 
 /* The value that a result stacks along its dim 0. */
 static tsr_row_value stack(tsr_row_flow *flow, tsr_row_value slice, size_t result,
-                           const tsr_row_layout *along) {
+                           const tsr_row_layout *sequence) {
     uint64_t length = flow->result_types[result].shape.dims[0];
-    tsr_row_layout whole = *along;
+    tsr_row_layout whole = *sequence;
     if (slice.kind == TSR_ROWS_MIXED) {
         slice.is_sum = false;
         return slice;
     }
-    if (along->count == 0) whole = tsr_row_layout_of(length, TSR_ROW_VARIES);
-    if (along->count && slice.kind == TSR_ROWS_FREE)
+    if (sequence->count == 0) whole = tsr_row_layout_of(length, TSR_ROW_VARIES);
+    if (sequence->count && slice.kind == TSR_ROWS_FREE)
         whole = tsr_row_layout_of(length, TSR_ROW_SAME);
     if (!tsr_row_append(&whole, &slice.layout))
         return tsr_row_mixed(flow, slice.from, "arranges the rows in too many parts");
@@ -173,32 +173,32 @@ static tsr_row_value stack(tsr_row_flow *flow, tsr_row_value slice, size_t resul
 
 bool tsr_rows_scan(tsr_row_flow *flow) {
     int64_t given = 0;
-    tsr_row_layout along;
+    tsr_row_layout sequence;
     tsr_op_i64(flow->op, "carried", &given);
     size_t count = (size_t)given;
-    if (!find_along(flow, count, &along)) return true;
+    if (!find_sequence(flow, count, &sequence)) return true;
     tsr_row_scope *scope = tsr_row_get_scope(flow->walk), outside = *scope;
     for (size_t i = 0; i < flow->operand_count; i++) {
         MlirValue from = tsr_op_operand(flow->op, i);
         if (i >= count)
-            set_argument(flow, 0, i, from, slice_of(flow, i, &along));
-        else if (along.count)
-            keep_carried(flow, i);
+            set_argument(flow, 0, i, from, slice_of(flow, i, &sequence));
+        else if (sequence.count)
+            check_carried(flow, i);
         else
             set_argument(flow, 0, i, from, flow->operands[i]);
     }
-    scope->rows /= tsr_row_digits(&along);
-    scope->by_row = scope->by_row || along.count;
+    scope->rows /= tsr_row_digits(&sequence);
+    scope->by_row = scope->by_row || sequence.count;
     MlirOperation end = {NULL};
     for (bool changed = true; changed;) {
         end = tsr_row_walk_region(flow->walk, flow->op, 0);
         changed = false;
-        for (size_t i = 0; i < count && !along.count; i++)
+        for (size_t i = 0; i < count && !sequence.count; i++)
             changed = carry(flow, 0, i, end) || changed;
     }
     for (size_t r = 0; r < flow->result_count; r++)
         flow->outcomes[r] =
-            r < count ? carried(flow, 0, r) : stack(flow, yielded(flow, end, r), r, &along);
+            r < count ? carried(flow, 0, r) : stack(flow, yielded(flow, end, r), r, &sequence);
     *scope = outside;
     return true;
 }
@@ -281,7 +281,7 @@ bool tsr_rows_vjp(tsr_row_flow *flow) {
 
 /* Checks a rule of the op: it takes x, y and directions, and returns directions, which must fit
  * `out`. */
-static bool rule_keeps_rows(tsr_row_flow *flow, intptr_t region, bool backward) {
+static bool rule_preserves_rows(tsr_row_flow *flow, intptr_t region, bool backward) {
     MlirBlock block = block_of(flow->op, region);
     size_t at = 0, count = flow->operand_count;
     if (mlirBlockIsNull(block)) return true;
@@ -314,7 +314,7 @@ bool tsr_rows_custom_derivative(tsr_row_flow *flow) {
     MlirOperation end = tsr_row_walk_region(flow->walk, flow->op, 0);
     for (size_t r = 0; r < flow->result_count; r++) flow->outcomes[r] = yielded(flow, end, r);
     if (!tsr_row_get_scope(flow->walk)->derived) return true;
-    if (rule_keeps_rows(flow, 1, true) && rule_keeps_rows(flow, 2, false)) return true;
+    if (rule_preserves_rows(flow, 1, true) && rule_preserves_rows(flow, 2, false)) return true;
     for (size_t r = 0; r < flow->result_count; r++)
         flow->outcomes[r] = tsr_row_mixed(flow, tsr_op_operand(flow->op, 0),
                                           "has a rule for its derivatives that mixes the rows");

@@ -58,7 +58,7 @@ tsr_rows_fn tsr_graph_rows(tsr_op op);
  * rows, with each term depending on one row, because some operands are (including all that are
  * MIXED). */
 bool tsr_row_sums_all(const tsr_row_flow *flow);
-bool tsr_row_keeps_sum(const tsr_row_flow *flow);
+bool tsr_row_preserves_sum(const tsr_row_flow *flow);
 /* True if the rule sets outcomes, for operands of any kind. */
 bool tsr_row_rule_has_regions(tsr_rows_fn rule);
 

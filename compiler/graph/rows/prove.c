@@ -107,9 +107,9 @@ bool tsr_row_raise(tsr_row_walk *walk, MlirValue value, const tsr_row_value *to)
 }
 
 tsr_row_value tsr_row_mixed(tsr_row_flow *flow, MlirValue culprit, const char *reason) {
-    const char *kept = tsr_arena_strdup(&flow->walk->arena, reason);
-    TSR_NEED(kept);
-    return (tsr_row_value){.kind = TSR_ROWS_MIXED, .from = culprit, .reason = kept};
+    const char *copy = tsr_arena_strdup(&flow->walk->arena, reason);
+    TSR_NEED(copy);
+    return (tsr_row_value){.kind = TSR_ROWS_MIXED, .from = culprit, .reason = copy};
 }
 
 tsr_row_value tsr_row_join_values(tsr_row_flow *flow, const tsr_row_value *a,
@@ -212,7 +212,7 @@ static void visit_plain(tsr_row_flow *flow, tsr_rows_fn rule) {
         apply(flow, rule, kind, from);
         return;
     }
-    bool is_sum = tsr_row_keeps_sum(flow);
+    bool is_sum = tsr_row_preserves_sum(flow);
     for (size_t r = 0; r < flow->result_count; r++)
         flow->outcomes[r] = (tsr_row_value){.kind = kind, .from = from, .is_sum = is_sum};
 }
@@ -291,7 +291,7 @@ static bool check_result(tsr_row_walk *walk, MlirValue result, fault *out) {
         out->reason = "does not come from rows of the arguments, and differs from row to row";
         return split && (dims.dims[0].count == 0 || (one && first->label == TSR_ROW_SAME));
     }
-    out->reason = "has the rows of the arguments in other places than one after the other along "
+    out->reason = "does not have the rows of the arguments one after the other along "
                   "dim 0";
     return one && first->label == TSR_ROW_DIGIT && first->size == walk->scope.rows;
 }

@@ -185,7 +185,7 @@ bool tsr_rows_repair(tsr_row_flow *flow) {
 }
 
 /* softmax, cumsum, sort, top_k; norms, whose scale and bias are broadcast to the first operand. */
-bool tsr_rows_along(tsr_row_flow *flow) {
+bool tsr_rows_axis(tsr_row_flow *flow) {
     int64_t axes[TSR_RANK_MAX];
     size_t count = read_axes(flow, axes);
     const tsr_shape *shape = &flow->result_types[0].shape;
@@ -415,16 +415,21 @@ bool tsr_rows_gather(tsr_row_flow *flow) {
     return join_into(flow, 1, &chosen, &whole) && set_result(flow, 0, &whole);
 }
 
+/* scatter_add and scatter */
 bool tsr_rows_scatter_add(tsr_row_flow *flow) {
     uint32_t axis = read_axis(flow);
     tsr_row_dims result, indices, updates, added;
     if (!view(flow, 0, &result) || !view(flow, 1, &indices) || !view(flow, 2, &updates))
         return false;
-    if (!check_no_rows(flow, 0, &result, "adds to elements of", axis)) return false;
+    bool adds = tsr_op_is(flow->op, TSR_GRAPH_SCATTER_ADD);
+    const char *into = adds ? "adds to elements of" : "changes elements of";
+    const char *by = adds ? "sums the elements that indices select along"
+                          : "changes the elements that indices select along";
+    if (!check_no_rows(flow, 0, &result, into, axis)) return false;
     added = dims_of(&flow->types[0].shape, TSR_ROW_VARIES);
     for (uint32_t i = 0; i < indices.rank; i++)
-        if (!check_no_rows(flow, 1, &indices, "sums the elements that indices select along", i) ||
-            !check_no_rows(flow, 2, &updates, "adds up", axis + i))
+        if (!check_no_rows(flow, 1, &indices, by, i) ||
+            !check_no_rows(flow, 2, &updates, adds ? "adds up" : "combines", axis + i))
             return false;
     for (uint32_t i = 0; i < result.rank; i++)
         if (i != axis) added.dims[i] = updates.dims[i < axis ? i : i - 1 + indices.rank];
@@ -484,21 +489,21 @@ bool tsr_rows_rotary(tsr_row_flow *flow) {
 
 /* ---- attention ------------------------------------------------------------------------------- */
 
-enum { BATCH, HEAD, PLACE, DEPTH };
+enum { BATCH, HEAD, POSITION, DEPTH };
 
 /* Keys and values [B, G, T, D]: query head h reads head h / (H / G). */
 static bool join_keys(tsr_row_flow *flow, size_t operand, uint64_t heads, tsr_row_dims *result) {
     tsr_row_dims dims, seen = *result;
     uint64_t own = flow->types[operand].shape.dims[HEAD];
     if (!view(flow, operand, &dims)) return false;
-    if (!check_no_rows(flow, operand, &dims, "sums over", PLACE)) return false;
+    if (!check_no_rows(flow, operand, &dims, "sums over", POSITION)) return false;
     if (operand == 1 && !check_no_rows(flow, operand, &dims, "sums over", DEPTH)) return false;
     tsr_row_layout repeated = tsr_row_layout_of(own ? heads / own : 1, TSR_ROW_SAME);
     seen.dims[BATCH] = dims.dims[BATCH];
     seen.dims[HEAD] = dims.dims[HEAD];
     if (!tsr_row_append(&seen.dims[HEAD], &repeated))
         return refuse_dim(flow, operand, "shares heads along", HEAD);
-    seen.dims[PLACE] = tsr_row_layout_of(flow->types[0].shape.dims[PLACE], TSR_ROW_SAME);
+    seen.dims[POSITION] = tsr_row_layout_of(flow->types[0].shape.dims[POSITION], TSR_ROW_SAME);
     seen.dims[DEPTH] = operand == 2
                            ? dims.dims[DEPTH]
                            : tsr_row_layout_of(flow->types[2].shape.dims[DEPTH], TSR_ROW_SAME);
@@ -510,7 +515,7 @@ static bool join_mask(tsr_row_flow *flow, tsr_row_dims *result) {
     const tsr_shape *shape = &flow->types[3].shape;
     tsr_shape to = flow->types[0].shape;
     tsr_row_dims dims;
-    to.dims[DEPTH] = flow->types[1].shape.dims[PLACE];
+    to.dims[DEPTH] = flow->types[1].shape.dims[POSITION];
     if (!view(flow, 3, &dims)) return false;
     dims = stretch(&dims, shape, shape->rank, &to, to.rank);
     if (!check_no_rows(flow, 3, &dims, "sums over", DEPTH)) return false;
@@ -526,8 +531,8 @@ bool tsr_rows_attention(tsr_row_flow *flow) {
     if (!view(flow, 0, &dims)) return false;
     if (!check_no_rows(flow, 0, &dims, "sums over", DEPTH)) return false;
     if (tsr_op_flag(flow->op, "causal")) {
-        if (!check_no_rows(flow, 0, &dims, "masks by the position along", PLACE)) return false;
-        dims.dims[PLACE] = tsr_row_vary(&dims.dims[PLACE]);
+        if (!check_no_rows(flow, 0, &dims, "masks by the position along", POSITION)) return false;
+        dims.dims[POSITION] = tsr_row_vary(&dims.dims[POSITION]);
     }
     dims.dims[DEPTH] = tsr_row_layout_of(flow->types[2].shape.dims[DEPTH], TSR_ROW_SAME);
     if (!join_keys(flow, 1, heads, &dims) || !join_keys(flow, 2, heads, &dims)) return false;
@@ -666,6 +671,11 @@ bool tsr_rows_of_other(tsr_row_flow *flow) {
     return true;
 }
 
+bool tsr_rows_nothing(tsr_row_flow *flow) {
+    TSR_ASSERT(flow->result_count == 0);
+    return true;
+}
+
 bool tsr_rows_opaque(tsr_row_flow *flow) {
     for (size_t k = 0; k < flow->operand_count; k++)
         if (flow->operands[k].kind == TSR_ROWS_APART)
@@ -690,7 +700,7 @@ bool tsr_row_sums_all(const tsr_row_flow *flow) {
     return true;
 }
 
-bool tsr_row_keeps_sum(const tsr_row_flow *flow) {
+bool tsr_row_preserves_sum(const tsr_row_flow *flow) {
     size_t sums = 0;
     for (size_t k = 0; k < flow->operand_count; k++) {
         bool is_sum = flow->operands[k].kind == TSR_ROWS_MIXED && flow->operands[k].is_sum;

@@ -34,9 +34,10 @@ tsr_result tsr_fuse_part(planner *p, uint32_t index) {
         !tsr_fuse_describe(p, from.nodes, from.count, index, index, &d) || !d.idle)
         return TSR_SUCCESS;
     for (uint32_t i = 0; i < from.count; i++) {
-        bool keep = p->nodes[from.nodes[i]].kind == TSR_FUSE_KEEP && from.nodes[i] != index;
-        if (keep) p->home[from.nodes[i]] = from.nodes[i];
-        if (!keep) nodes[count++] = from.nodes[i];
+        bool is_reshape =
+            p->nodes[from.nodes[i]].kind == TSR_FUSE_RESHAPE && from.nodes[i] != index;
+        if (is_reshape) p->home[from.nodes[i]] = from.nodes[i];
+        if (!is_reshape) nodes[count++] = from.nodes[i];
     }
     bool legal = tsr_fuse_describe(p, nodes, count, index, index, &d) && !d.rows;
     if (legal) TRY(p->ctx, remake_set(p, &from, nodes, count, d.cost, &p->sets[index]));
@@ -267,8 +268,8 @@ static bool find_remade(planner *p, uint32_t index, uint32_t node, remaking *r) 
 /* Builds the sets of `readers` with the copies, and set `index` without the nodes. *out_done is
  * false if this saves nothing, or if a reader cannot hold the copies or is not a rows group;
  * products on matrix units, for example, read their operands from memory as stored. */
-static TSR_RESULT place_copies(planner *p, remaking *r, uint32_t index, const uint32_t *readers,
-                               uint32_t count, set *out_made, bool *out_done) {
+static TSR_RESULT move_copies(planner *p, remaking *r, uint32_t index, const uint32_t *readers,
+                              uint32_t count, set *out_made, bool *out_done) {
     const set copies = {.nodes = r->nodes, .count = r->count};
     uint64_t before = 0, after = 0;
     *out_done = false;
@@ -301,7 +302,7 @@ static TSR_RESULT remake_node(planner *p, uint32_t index, uint32_t node) {
         return TSR_SUCCESS;
     p->storing[node] = TSR_FUSE_REMADE;
     if (find_remade(p, index, node, &r))
-        TRY(p->ctx, place_copies(p, &r, index, readers, count, made, &done));
+        TRY(p->ctx, move_copies(p, &r, index, readers, count, made, &done));
     for (uint32_t i = 0; i < count && done; i++) p->sets[readers[i]] = made[i];
     if (done) {
         p->sets[index] = made[count];

@@ -150,7 +150,7 @@ static TSR_RESULT add_node(fuser *f, entry *e, MlirValue value, MlirOperation op
         if (!is_no_kernel(row)) TRY(&f->ctx, find_planned(f, e, op, &node.planned));
         node.operand_count = count;
         node.operands = operands;
-        node.fills = tsr_op_is(op, TSR_GRAPH_SCATTER_ADD);
+        node.fills = tsr_op_is(op, TSR_GRAPH_SCATTER_ADD) || tsr_op_is(op, TSR_GRAPH_SCATTER);
         node.on_units = f->native && node.kind == TSR_FUSE_MATMUL &&
                         tsr_dtype_size(e->nodes[operands[0]].dtype) == 2;
         tsr_rows_note(op, &node);
@@ -358,14 +358,14 @@ static TSR_RESULT write_body(fuser *f, const entry *e, const tsr_fuse_group *gro
         mlirBlockAppendOwnedOperation(block, copy);
         for (uint32_t k = 0; k < e->nodes[node].operand_count; k++) {
             uint32_t operand = e->nodes[node].operands[k];
-            uint32_t place = tsr_value_map_get(&inner, e->values[operand]);
+            uint32_t member = tsr_value_map_get(&inner, e->values[operand]);
             uint32_t argument = tsr_value_map_get(&arguments, e->values[operand]);
             bool whole = argument != UINT32_MAX && e->nodes[node].kind != TSR_FUSE_MAP;
-            TSR_ASSERT(place != UINT32_MAX || argument != UINT32_MAX);
+            TSR_ASSERT(member != UINT32_MAX || argument != UINT32_MAX);
             mlirOperationSetOperand(copy, (intptr_t)k,
-                                    place == UINT32_MAX || whole
+                                    member == UINT32_MAX || whole
                                         ? mlirBlockGetArgument(block, (intptr_t)argument)
-                                        : made[place]);
+                                        : made[member]);
         }
         made[i] = tsr_op_result(copy, 0);
         if (!tsr_value_map_set(&inner, &f->arena, e->values[node], i))
@@ -509,8 +509,7 @@ static TSR_RESULT intern_group(fuser *f, MlirOperation func, const char *symbol,
 
 /* A reshape of a value that one kernel passes to others is a view of its buffer. */
 static bool is_view(const entry *e, const tsr_fuse_group *group) {
-    if (group->root == TSR_FUSE_NONE || !tsr_op_is(e->ops[group->root], TSR_GRAPH_RESHAPE))
-        return false;
+    if (group->root == TSR_FUSE_NONE || !tsr_op_is_view(e->ops[group->root])) return false;
     uint32_t from = e->nodes[group->root].operands[0];
     const tsr_fuse_node *maker = &e->nodes[from];
     uint32_t owner = maker->kind == TSR_FUSE_PART ? maker->operands[0] : from;

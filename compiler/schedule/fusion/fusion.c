@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Outline: prepare (consumers, nodes that lead to a fault) · describe (whether a set of nodes is a
- * group, and its cost) · merge (a heap of pairs, the best first) · copies (copies.c: values that
- * readers recompute) · emit.
+ * group, and its cost) · merge (a heap of pairs, the best first; paths.c) · copies (copies.c:
+ * values that readers recompute) · emit.
  */
 #include "compiler/schedule/fusion/planner.h"
 #include "compiler/schedule/fusion/rows.h"
@@ -116,7 +116,7 @@ static bool find_shape(const planner *p, const uint32_t *members, uint32_t count
         d->root = members[i];
     }
     if (d->root != TSR_FUSE_NONE && count > 1 + parts &&
-        (p->nodes[d->root].kind == TSR_FUSE_ALONE || p->nodes[d->root].kind == TSR_FUSE_KEEP ||
+        (p->nodes[d->root].kind == TSR_FUSE_ALONE || p->nodes[d->root].kind == TSR_FUSE_RESHAPE ||
          p->nodes[d->root].kind == TSR_FUSE_REPAIR))
         return false;
     d->shape = p->nodes[d->root != TSR_FUSE_NONE ? d->root : d->outputs[0]].shape;
@@ -127,8 +127,8 @@ static bool find_shape(const planner *p, const uint32_t *members, uint32_t count
 
 /* Determines, from the last member to the first, whether each elementwise member runs before the
  * root (in the reduction's prologue); adds its work. */
-static bool place_members(planner *p, const uint32_t *members, uint32_t count, uint32_t set_a,
-                          uint32_t set_b, description *d) {
+static bool divide_members(planner *p, const uint32_t *members, uint32_t count, uint32_t set_a,
+                           uint32_t set_b, description *d) {
     uint32_t before = ++p->seen_stamp;
     const tsr_fuse_node *root = d->root == TSR_FUSE_NONE ? NULL : &p->nodes[d->root];
     uint64_t elements = 0, prologue_elements = 0;
@@ -253,7 +253,7 @@ bool tsr_fuse_describe(planner *p, const uint32_t *members, uint32_t count, uint
     }
     if (!find_arguments(p, members, count, set_a, set_b, d)) return false;
     bool plain = !reads_what_stays(p, members, count) && find_shape(p, members, count, d) &&
-                 place_members(p, members, count, set_a, set_b, d);
+                 divide_members(p, members, count, set_a, set_b, d);
     if (!plain && !find_rows(p, members, count, d) && !find_casts(p, members, count, d))
         return false;
     if (repairs_alone(p, members, count)) d->read_bytes = 0; /* only a few odd rows are read */
@@ -426,31 +426,6 @@ static TSR_RESULT consider_neighbours(planner *p, uint32_t index) {
     return TSR_SUCCESS;
 }
 
-/* True if there is a path from set `from` to set `to` through a third set. */
-static bool leads_around(planner *p, uint32_t from, uint32_t to) {
-    uint32_t stamp = ++p->seen_stamp, depth = 0;
-    p->seen[from] = stamp;
-    p->stack[depth++] = from;
-    while (depth > 0) {
-        uint32_t index = p->stack[--depth];
-        const set *s = &p->sets[index];
-        for (uint32_t i = 0; i < s->count; i++) {
-            uint32_t node = s->nodes[i];
-            for (uint32_t c = p->consumer_start[node]; c < p->consumer_start[node + 1]; c++) {
-                uint32_t next = p->home[p->consumers[c]];
-                if (next == TSR_FUSE_NONE || p->seen[next] == stamp) continue;
-                if (next == to) {
-                    if (index != from) return true;
-                    continue;
-                }
-                p->seen[next] = stamp;
-                p->stack[depth++] = next;
-            }
-        }
-    }
-    return false;
-}
-
 static TSR_RESULT merge(planner *p, uint32_t a, uint32_t b) {
     description d;
     set *into = &p->sets[a], *from = &p->sets[b];
@@ -475,8 +450,8 @@ static TSR_RESULT merge_all(planner *p) {
         /* The graph is acyclic before the merge: a path back can exist only if there is no path in
          * the other direction. */
         bool forth = reads_from(p, best.b, best.a), back = reads_from(p, best.a, best.b);
-        if (!back && leads_around(p, best.a, best.b)) continue;
-        if (!forth && leads_around(p, best.b, best.a)) continue;
+        if (!back && tsr_fuse_leads_around(p, best.a, best.b)) continue;
+        if (!forth && tsr_fuse_leads_around(p, best.b, best.a)) continue;
         TRY(p->ctx, merge(p, best.a, best.b));
     }
     return TSR_SUCCESS;
@@ -540,6 +515,7 @@ static TSR_RESULT prepare(planner *p) {
         if (owner == i) p->sets[i] = (set){.nodes = &own[i], .version = 1};
         p->sets[owner].count++;
     }
+    TRY(p->ctx, tsr_fuse_find_longest(p));
     for (uint32_t i = 0; i < p->node_count; i++) {
         description d;
         if (p->sets[i].count == 0 || p->nodes[i].no_kernel) continue;

@@ -50,8 +50,8 @@ typedef enum tsr_fuse_kind {
     TSR_FUSE_SPLAT,  /* constant of one value: free inside a kernel, a SOURCE if read whole */
     TSR_FUSE_MAP,    /* elementwise, operands broadcast to the result's shape */
     TSR_FUSE_MATMUL,
-    TSR_FUSE_REDUCE, /* a reduction of operand 0 */
-    TSR_FUSE_KEEP,   /* a reshape that adds or drops dims of size 1; alone, or in a rows group */
+    TSR_FUSE_REDUCE,  /* a reduction of operand 0 */
+    TSR_FUSE_RESHAPE, /* a reshape that adds or drops dims of size 1; alone, or in a rows group */
     TSR_FUSE_REPAIR, /* a repair of rows of operand 0, which has size 1 for these dims; alone, or in
                       * a rows group */
     TSR_FUSE_ALONE,
@@ -71,8 +71,8 @@ typedef struct tsr_fuse_node {
                                * 0 */
     /* REDUCE: first dim and number of dims, if these are consecutive and do not include the last
      * dim; else 0. If `trailing` is 0 as well, the node cannot be in a rows group. */
-    uint32_t across_begin, across;
-    bool sums_rows; /* REDUCE with `across`: a sum of f32, which may be computed over the rows of a
+    uint32_t middle_begin, middle;
+    bool sums_rows; /* REDUCE with `middle`: a sum of f32, which may be computed over the rows of a
                      * group */
     uint32_t axes;  /* REPAIR: a bit for each dim of a row */
     bool lone;      /* REPAIR: does not belong to a norm */

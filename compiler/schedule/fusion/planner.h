@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shared by fusion.c and copies.c only: the sets of nodes that become groups.
+ * Shared by fusion.c, paths.c and copies.c only: the sets of nodes that become groups.
  */
 #ifndef TSR_COMPILER_SCHEDULE_FUSION_PLANNER_H
 #define TSR_COMPILER_SCHEDULE_FUSION_PLANNER_H
@@ -40,7 +40,10 @@ typedef struct tsr_fuse_planner {
     tsr_fuse_set *sets;
     uint32_t *mark, stamp; /* membership of the set being described */
     uint32_t *seen, seen_stamp;
-    uint32_t *stack;
+    uint32_t *stack;                  /* node_count + 1 */
+    uint32_t *longest, longest_count; /* the nodes of a longest path, in order */
+    uint32_t *first; /* node -> index in `longest` of the first that it leads to, or is; or NONE */
+    uint32_t *last;  /* node -> 1 + index of the last that leads to it, or is it; 0: none */
     tsr_fuse_pair *heap;
     uint32_t heap_count;
     size_t heap_capacity;
@@ -63,6 +66,11 @@ bool tsr_fuse_describe(tsr_fuse_planner *p, const uint32_t *members, uint32_t co
 uint32_t tsr_fuse_unite(const tsr_fuse_set *a, const tsr_fuse_set *b, uint32_t *out_nodes);
 bool tsr_fuse_is_map_set(const tsr_fuse_planner *p, uint32_t index);
 uint64_t tsr_fuse_add(uint64_t a, uint64_t b); /* saturating */
+
+/* paths.c: finds `longest`, `first` and `last`. */
+TSR_RESULT tsr_fuse_find_longest(tsr_fuse_planner *p);
+/* True if there is a path from set `from` to set `to` through a third set. */
+bool tsr_fuse_leads_around(tsr_fuse_planner *p, uint32_t from, uint32_t to);
 
 /* copies.c: called for set `index` after all merging, in this order. */
 TSR_RESULT tsr_fuse_part(tsr_fuse_planner *p, uint32_t index);

@@ -8,18 +8,18 @@
 
 typedef struct form {
     const tsr_rows_set *set;
-    tsr_shape full, kept;
+    tsr_shape full, parallel;
     uint32_t trailing;
     bool found;
     uint32_t sum_count; /* dims that sums over rows reduce; 0: no such sums */
     /* Columns: the first reduced dim and their number; other dims follow them. */
-    uint32_t across_begin, across;
+    uint32_t middle_begin, middle;
     tsr_shape ones; /* FULL with size 1 for these */
     uint32_t axes;  /* set for repairs only: a bit for each axis */
 } form;
 
 /* True if a reshape from one shape to the other only adds or drops last dims of size 1. */
-static bool keeps_rows(const tsr_shape *from, const tsr_shape *to) {
+static bool preserves_rows(const tsr_shape *from, const tsr_shape *to) {
     const tsr_shape *shorter = from->rank < to->rank ? from : to;
     const tsr_shape *longer = from->rank < to->rank ? to : from;
     if (from->rank == to->rank) return false;
@@ -29,7 +29,7 @@ static bool keeps_rows(const tsr_shape *from, const tsr_shape *to) {
 }
 
 /* True if a reshape from one shape to the other only adds or drops dims of size 1. */
-static bool keeps_others(const tsr_shape *from, const tsr_shape *to) {
+static bool preserves_others(const tsr_shape *from, const tsr_shape *to) {
     uint32_t i = 0, j = 0;
     if (from->rank == to->rank) return false;
     for (;;) {
@@ -69,7 +69,7 @@ static bool find_form(form *f) {
         f->found = true;
         f->full = *shape;
         f->trailing = node->trailing;
-        f->kept = node->shape;
+        f->parallel = node->shape;
     }
     return f->found;
 }
@@ -86,14 +86,14 @@ static bool is_even(const form *f, const tsr_shape *shape) {
     return whole || one;
 }
 
-static bool is_kept_with_ones(const form *f, const tsr_shape *shape) {
-    return is_full(f, shape) && keeps_rows(&f->kept, shape);
+static bool is_parallel_with_ones(const form *f, const tsr_shape *shape) {
+    return is_full(f, shape) && preserves_rows(&f->parallel, shape);
 }
 
 static bool check_map(const form *f, const tsr_fuse_node *node) {
     bool full = is_full(f, &node->shape);
-    if (!full && node->shape.rank != f->kept.rank) return false;
-    if (!tsr_shape_stretches(&node->shape, full ? &f->full : &f->kept)) return false;
+    if (!full && node->shape.rank != f->parallel.rank) return false;
+    if (!tsr_shape_stretches(&node->shape, full ? &f->full : &f->parallel)) return false;
     if (full && !is_even(f, &node->shape)) return false;
     if (!node->operand_count && f->trailing > 1) return false; /* indices do not flatten */
     for (uint32_t k = 0; k < node->operand_count; k++) {
@@ -101,7 +101,7 @@ static bool check_map(const form *f, const tsr_fuse_node *node) {
         if (full && !is_even(f, operand)) return false;
         /* A value of a row would be read as one of the last dim. */
         bool of_row = is_member(f->set, node->operands[k]) && !is_full(f, operand);
-        if (full && of_row && f->kept.rank) return false;
+        if (full && of_row && f->parallel.rank) return false;
     }
     return true;
 }
@@ -111,10 +111,11 @@ static bool is_sum_over_rows(const tsr_fuse_node *node) {
 }
 
 static bool check_sum(form *f, const tsr_fuse_node *node) {
-    if (f->sum_count && f->sum_count != node->across) return false;
-    f->sum_count = node->across;
+    if (f->sum_count && f->sum_count != node->middle) return false;
+    f->sum_count = node->middle;
     const tsr_shape *from = &f->set->nodes[node->operands[0]].shape;
-    return tsr_shape_equal(from, &f->full) && node->across_begin + node->across == f->kept.rank &&
+    return tsr_shape_equal(from, &f->full) &&
+           node->middle_begin + node->middle == f->parallel.rank &&
            f->set->input_count <= TSR_ROWS_INPUTS_MAX &&
            f->set->output_count <= TSR_ROWS_OUTPUTS_MAX;
 }
@@ -136,14 +137,14 @@ static bool check_member(form *f, const tsr_fuse_node *node) {
     case TSR_FUSE_REDUCE:
         return !is_member(f->set, node->operands[0]) ||
                is_full(f, &f->set->nodes[node->operands[0]].shape);
-    case TSR_FUSE_KEEP: {
+    case TSR_FUSE_RESHAPE: {
         const tsr_shape *from = &f->set->nodes[node->operands[0]].shape;
-        return (tsr_shape_equal(from, &f->kept) && is_kept_with_ones(f, &node->shape)) ||
-               (tsr_shape_equal(&node->shape, &f->kept) && is_kept_with_ones(f, from));
+        return (tsr_shape_equal(from, &f->parallel) && is_parallel_with_ones(f, &node->shape)) ||
+               (tsr_shape_equal(&node->shape, &f->parallel) && is_parallel_with_ones(f, from));
     }
     case TSR_FUSE_REPAIR:
-        return are_rows(f, node) && (node->lone ? tsr_shape_equal(&node->shape, &f->kept)
-                                                : is_kept_with_ones(f, &node->shape));
+        return are_rows(f, node) && (node->lone ? tsr_shape_equal(&node->shape, &f->parallel)
+                                                : is_parallel_with_ones(f, &node->shape));
     case TSR_FUSE_MAP:
         return check_map(f, node);
     default:
@@ -155,8 +156,8 @@ static bool check_outputs(const form *f) {
     for (uint32_t i = 0; i < f->set->output_count; i++) {
         const tsr_shape *shape = &f->set->nodes[f->set->outputs[i]].shape;
         if (is_sum_over_rows(&f->set->nodes[f->set->outputs[i]])) continue;
-        if (!tsr_shape_equal(shape, &f->full) && !tsr_shape_equal(shape, &f->kept) &&
-            !is_kept_with_ones(f, shape))
+        if (!tsr_shape_equal(shape, &f->full) && !tsr_shape_equal(shape, &f->parallel) &&
+            !is_parallel_with_ones(f, shape))
             return false;
     }
     return true;
@@ -192,7 +193,7 @@ static bool check_rows(form *f) {
     uint64_t rows = 0;
     for (uint32_t i = 0; i < set->member_count; i++)
         if (!check_member(f, &set->nodes[set->members[i]])) return false;
-    return check_outputs(f) && tsr_shape_count(&f->kept, &rows) && fits_cache(f, rows);
+    return check_outputs(f) && tsr_shape_count(&f->parallel, &rows) && fits_cache(f, rows);
 }
 
 /* ---- columns --------------------------------------------------------------------------------- */
@@ -205,32 +206,33 @@ static bool find_columns(form *f) {
         const tsr_fuse_node *node = &set->nodes[set->members[i]];
         if (node->kind != TSR_FUSE_REDUCE) continue;
         const tsr_shape *shape = &set->nodes[node->operands[0]].shape;
-        if (!node->across ||
-            (f->found && (node->across != f->across || node->across_begin != f->across_begin ||
+        if (!node->middle ||
+            (f->found && (node->middle != f->middle || node->middle_begin != f->middle_begin ||
                           !tsr_shape_equal(shape, &f->full))))
             return false;
         f->found = true;
         f->full = f->ones = *shape;
-        f->across = node->across;
-        f->across_begin = node->across_begin;
-        f->kept = node->shape;
+        f->middle = node->middle;
+        f->middle_begin = node->middle_begin;
+        f->parallel = node->shape;
     }
-    for (uint32_t d = 0; d < f->across; d++) f->ones.dims[f->across_begin + d] = 1;
+    for (uint32_t d = 0; d < f->middle; d++) f->ones.dims[f->middle_begin + d] = 1;
     return f->found;
 }
 
 /* Sets *out_reads if the node is over FULL and reads results of a reduction. */
 static bool check_column_map(const form *f, const tsr_fuse_node *node, bool *out_reads) {
     bool full = is_full(f, &node->shape);
-    if (!full && node->shape.rank != f->kept.rank) return false;
-    if (!tsr_shape_stretches(&node->shape, full ? &f->full : &f->kept)) return false;
+    if (!full && node->shape.rank != f->parallel.rank) return false;
+    if (!tsr_shape_stretches(&node->shape, full ? &f->full : &f->parallel)) return false;
     for (uint32_t k = 0; k < node->operand_count; k++) {
         const tsr_fuse_node *operand = &f->set->nodes[node->operands[k]];
         if (!full || !is_member(f->set, node->operands[k])) continue;
-        bool of_kept = !is_full(f, &operand->shape);
+        bool of_parallel = !is_full(f, &operand->shape);
         /* KEPT is read as the last dims of FULL. */
-        if (of_kept && f->across_begin > 0) return false;
-        *out_reads |= of_kept || operand->kind == TSR_FUSE_KEEP || operand->kind == TSR_FUSE_REPAIR;
+        if (of_parallel && f->middle_begin > 0) return false;
+        *out_reads |=
+            of_parallel || operand->kind == TSR_FUSE_RESHAPE || operand->kind == TSR_FUSE_REPAIR;
     }
     return true;
 }
@@ -240,13 +242,14 @@ static bool check_column_member(const form *f, const tsr_fuse_node *node, bool *
     switch (node->kind) {
     case TSR_FUSE_REDUCE:
         return true;
-    case TSR_FUSE_KEEP:
-        return (tsr_shape_equal(&operand->shape, &f->kept) &&
+    case TSR_FUSE_RESHAPE:
+        return (tsr_shape_equal(&operand->shape, &f->parallel) &&
                 tsr_shape_equal(&node->shape, &f->ones)) ||
                (tsr_shape_equal(&operand->shape, &f->ones) &&
-                tsr_shape_equal(&node->shape, &f->kept));
+                tsr_shape_equal(&node->shape, &f->parallel));
     case TSR_FUSE_REPAIR:
-        return are_rows(f, node) && tsr_shape_equal(&node->shape, node->lone ? &f->kept : &f->ones);
+        return are_rows(f, node) &&
+               tsr_shape_equal(&node->shape, node->lone ? &f->parallel : &f->ones);
     case TSR_FUSE_MAP:
         return check_column_map(f, node, out_reads);
     default:
@@ -272,16 +275,16 @@ static uint64_t shared_bytes(const form *f, uint64_t inner) {
  * cache, they fill whole lines, and there are enough columns for all threads. */
 static bool fits_columns(const form *f) {
     enum { SIDE_BY_SIDE = 16, SHARED_BYTES_MAX = 8 << 20 };
-    uint64_t inner = 1, rows = 1, kept = 0, width = column_bytes(f), all;
-    for (uint32_t d = f->across_begin; d < f->full.rank; d++) {
-        uint64_t *product = d < f->across_begin + f->across ? &rows : &inner;
+    uint64_t inner = 1, rows = 1, parallel = 0, width = column_bytes(f), all;
+    for (uint32_t d = f->middle_begin; d < f->full.rank; d++) {
+        uint64_t *product = d < f->middle_begin + f->middle ? &rows : &inner;
         *product = saturating(*product, f->full.dims[d]);
     }
-    if (!tsr_shape_count(&f->kept, &kept)) return false;
-    all = saturating(saturating(kept, rows), width);
+    if (!tsr_shape_count(&f->parallel, &parallel)) return false;
+    all = saturating(saturating(parallel, rows), width);
     return inner >= SIDE_BY_SIDE && saturating(rows, width * SIDE_BY_SIDE) <= TSR_ROWS_BYTES_MAX &&
            saturating(rows, shared_bytes(f, inner)) <= SHARED_BYTES_MAX &&
-           (kept / SIDE_BY_SIDE >= TSR_ROWS_LONG_MIN || all <= TSR_ROWS_BYTES_MAX);
+           (parallel / SIDE_BY_SIDE >= TSR_ROWS_LONG_MIN || all <= TSR_ROWS_BYTES_MAX);
 }
 
 /* Reductions without other ops are faster as separate kernels; a reshape leads to a reader. */
@@ -290,11 +293,11 @@ static bool check_columns(const form *f, bool *out_idle) {
     bool reads = false, reshapes = false;
     for (uint32_t i = 0; i < set->member_count; i++) {
         if (!check_column_member(f, &set->nodes[set->members[i]], &reads)) return false;
-        reshapes |= set->nodes[set->members[i]].kind == TSR_FUSE_KEEP;
+        reshapes |= set->nodes[set->members[i]].kind == TSR_FUSE_RESHAPE;
     }
     for (uint32_t i = 0; i < set->output_count; i++) {
         const tsr_shape *shape = &set->nodes[set->outputs[i]].shape;
-        if (!tsr_shape_equal(shape, &f->full) && !tsr_shape_equal(shape, &f->kept) &&
+        if (!tsr_shape_equal(shape, &f->full) && !tsr_shape_equal(shape, &f->parallel) &&
             !tsr_shape_equal(shape, &f->ones))
             return false;
     }
@@ -315,10 +318,10 @@ static bool check_repairs(form *f) {
         if (node->kind != TSR_FUSE_REPAIR) return false;
         const tsr_shape *full = &set->nodes[node->operands[0]].shape;
         if (f->found && (!tsr_shape_equal(full, &f->full) ||
-                         !tsr_shape_equal(&node->shape, &f->kept) || node->axes != f->axes))
+                         !tsr_shape_equal(&node->shape, &f->parallel) || node->axes != f->axes))
             return false;
         *f = (form){
-            .set = set, .found = true, .full = *full, .kept = node->shape, .axes = node->axes};
+            .set = set, .found = true, .full = *full, .parallel = node->shape, .axes = node->axes};
     }
     for (uint32_t i = 0; i < set->output_count; i++)
         if (set->nodes[set->outputs[i]].kind != TSR_FUSE_REPAIR) return false;
@@ -366,7 +369,7 @@ bool tsr_rows_fit(const tsr_rows_set *set, uint64_t *out_operations, bool *out_i
     bool computes = (find_form(&f) && check_rows(&f) && (!mean || is_short(&f))) ||
                     (!mean && find_columns(&f) && check_columns(&f, out_idle));
     if (!computes && !check_repairs(&f)) return false;
-    if (!tsr_shape_count(&f.full, &elements) || !tsr_shape_count(&f.kept, &rows)) return false;
+    if (!tsr_shape_count(&f.full, &elements) || !tsr_shape_count(&f.parallel, &rows)) return false;
     for (uint32_t i = 0; i < set->member_count; i++) {
         const tsr_fuse_node *node = &set->nodes[set->members[i]];
         bool over_full = is_full(&f, &node->shape);
@@ -398,8 +401,8 @@ void tsr_rows_note(MlirOperation op, tsr_fuse_node *node) {
     if ((tsr_op_operand_count(op) != 1 && !repairs) ||
         !tsr_value_type(tsr_op_operand(op, 0), &from))
         return;
-    if (tsr_op_is(op, TSR_GRAPH_RESHAPE) && keeps_others(&from.shape, &node->shape))
-        node->kind = TSR_FUSE_KEEP;
+    if (tsr_op_is(op, TSR_GRAPH_RESHAPE) && preserves_others(&from.shape, &node->shape))
+        node->kind = TSR_FUSE_RESHAPE;
     if (repairs) node->kind = TSR_FUSE_REPAIR;
     if ((node->kind != TSR_FUSE_REDUCE && !repairs) || tsr_op_is(op, TSR_GRAPH_ARGMAX) ||
         !tsr_op_i64s(op, "axes", TSR_RANK_MAX, axes, &count))
@@ -419,8 +422,8 @@ void tsr_rows_note(MlirOperation op, tsr_fuse_node *node) {
     } else if (trailing) {
         node->trailing = (uint32_t)count;
     } else if (runs && axes[0] + (int64_t)count < from.shape.rank) {
-        node->across_begin = (uint32_t)axes[0];
-        node->across = (uint32_t)count;
+        node->middle_begin = (uint32_t)axes[0];
+        node->middle = (uint32_t)count;
         node->sums_rows = tsr_op_is(op, TSR_GRAPH_SUM) && from.dtype == TSR_DTYPE_F32;
     }
 }

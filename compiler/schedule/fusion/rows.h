@@ -9,8 +9,8 @@
  * connects FULL and KEPT. Results have the shape FULL, KEPT, or KEPT with such dims.
  *
  * With native numerics a group may also contain sums over rows, of values as large as FULL. All
- * these sums are over the same last kept dims, or over all kept dims. No node of the group reads
- * them.
+ * these sums are over the same last parallel dims, or over all parallel dims. No node of the group
+ * reads them.
  *
  * Columns are the same case with other dims after the reduced ones, such as a softmax over
  * channels in front of positions: if FULL is [outer, reduced, inner], KEPT is [outer, inner], and

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * 1. combine values into slots by take-overs;
- * 2. place the slots in each order, best fit; keep the order with the smallest peak;
+ * 2. assign the slots in each order, best fit; keep the order with the smallest peak;
  * 3. compute the floor by a sweep over the starts and ends of the slots;
- * 4. above the floor, place slots at the peak earlier.
- * With more than SLOTS_MAX slots, steps 2 and 4 would take too long: memory_sweep.c places them.
+ * 4. above the floor, assign slots at the peak earlier.
+ * With more than SLOTS_MAX slots, steps 2 and 4 would take too long: sweep.c assigns them.
  */
 #include "compiler/schedule/memory/plan.h"
 
@@ -116,7 +116,7 @@ static TSR_RESULT slots_build(tsr_ctx *ctx, const tsr_plan_value *values, uint32
                   .last = value->last,
                   .index = p->slot_count};
         if (!size_aligned(value->size_bytes, &s.size))
-            FAIL(ctx, TSR_MEMORY, "a value of %" PRIu64 " bytes cannot be placed",
+            FAIL(ctx, TSR_MEMORY, "a value of %" PRIu64 " bytes does not fit into a workspace",
                  value->size_bytes);
         p->slot_of[index] = p->slot_count;
         p->slots[p->slot_count++] = s;
@@ -128,12 +128,12 @@ static bool meets(const slot *a, const slot *b) {
     return a->first <= b->last && b->first <= a->last;
 }
 
-/* Finds the smallest gap that `s` fits in between the placed slots that overlap it in time, or the
- * end. `placed` is sorted by offset. False on overflow. */
-static bool best_fit(const slot *placed, uint32_t placed_count, slot *s) {
+/* Finds the smallest gap that `s` fits in between the assigned slots that overlap it in time, or
+ * the end. `assigned` is sorted by offset. False on overflow. */
+static bool best_fit(const slot *assigned, uint32_t assigned_count, slot *s) {
     uint64_t top = 0, best_gap = UINT64_MAX, best = UINT64_MAX; /* multiples of s->align */
-    for (uint32_t i = 0; i < placed_count; i++) {
-        const slot *other = &placed[i];
+    for (uint32_t i = 0; i < assigned_count; i++) {
+        const slot *other = &assigned[i];
         if (!meets(other, s)) continue;
         if (other->offset > top) {
             uint64_t gap = other->offset - top;
@@ -150,17 +150,17 @@ static bool best_fit(const slot *placed, uint32_t placed_count, slot *s) {
     return !__builtin_add_overflow(s->offset, s->size, &end) && end <= INT64_MAX;
 }
 
-/* Places `order` (permuted by the caller); false on overflow. */
-static bool place(slot *order, slot *placed, uint32_t count, uint64_t *out_peak) {
+/* Assigns offsets to `order` (permuted by the caller); false on overflow. */
+static bool assign_in_order(slot *order, slot *assigned, uint32_t count, uint64_t *out_peak) {
     uint64_t peak = 0;
     for (uint32_t i = 0; i < count; i++) {
         slot s = order[i];
-        if (!best_fit(placed, i, &s)) return false;
+        if (!best_fit(assigned, i, &s)) return false;
         order[i].offset = s.offset;
         uint32_t at = i;
-        while (at > 0 && placed[at - 1].offset > s.offset) at--;
-        memmove(&placed[at + 1], &placed[at], (i - at) * sizeof *placed);
-        placed[at] = s;
+        while (at > 0 && assigned[at - 1].offset > s.offset) at--;
+        memmove(&assigned[at + 1], &assigned[at], (i - at) * sizeof *assigned);
+        assigned[at] = s;
         if (s.offset + s.size > peak) peak = s.offset + s.size;
     }
     *out_peak = peak;
@@ -199,10 +199,10 @@ static TSR_RESULT floor_compute(tsr_ctx *ctx, const planner *p, tsr_arena *arena
     return TSR_SUCCESS;
 }
 
-/* Moves each slot that ends at the peak before the slots that overlap it in time and places all
+/* Moves each slot that ends at the peak before the slots that overlap it in time and assigns all
  * again, repeatedly, while the time limit allows or until the floor is reached. Leaves the best
  * offsets in p->slots. */
-static void squeeze(planner *p, slot *order, slot *placed, uint64_t floor, uint64_t *peak) {
+static void squeeze(planner *p, slot *order, slot *assigned, uint64_t floor, uint64_t *peak) {
     uint64_t rounds = SQUEEZE_STEPS / ((uint64_t)p->slot_count * p->slot_count + 1);
     if (rounds > SQUEEZE_ROUNDS_MAX) rounds = SQUEEZE_ROUNDS_MAX;
     uint64_t last = *peak;
@@ -214,7 +214,7 @@ static void squeeze(planner *p, slot *order, slot *placed, uint64_t floor, uint6
         slot moved = order[top];
         memmove(&order[to + 1], &order[to], (top - to) * sizeof *order);
         order[to] = moved;
-        if (!place(order, placed, p->slot_count, &last)) return;
+        if (!assign_in_order(order, assigned, p->slot_count, &last)) return;
         if (last >= *peak) continue;
         *peak = last;
         for (uint32_t i = 0; i < p->slot_count; i++)
@@ -223,17 +223,18 @@ static void squeeze(planner *p, slot *order, slot *placed, uint64_t floor, uint6
 }
 
 /* Tries each order, then squeezes. */
-static TSR_RESULT place_few(tsr_ctx *ctx, planner *p, tsr_arena *arena, tsr_workspace_plan *plan) {
+static TSR_RESULT assign_few(tsr_ctx *ctx, planner *p, tsr_arena *arena, tsr_workspace_plan *plan) {
     static int (*const orders[])(const void *, const void *) = {by_size, by_area, by_first};
     slot *order = TSR_NEW(arena, slot, p->slot_count);
-    slot *placed = TSR_NEW(arena, slot, p->slot_count), *best = TSR_NEW(arena, slot, p->slot_count);
-    if (!order || !placed || !best)
+    slot *assigned = TSR_NEW(arena, slot, p->slot_count),
+         *best = TSR_NEW(arena, slot, p->slot_count);
+    if (!order || !assigned || !best)
         FAIL(ctx, TSR_MEMORY, "no memory to plan %u slots", p->slot_count);
     for (size_t k = 0; k < TSR_COUNT(orders); k++) {
         uint64_t peak;
         memcpy(order, p->slots, p->slot_count * sizeof *order);
         qsort(order, p->slot_count, sizeof *order, orders[k]);
-        if (!place(order, placed, p->slot_count, &peak))
+        if (!assign_in_order(order, assigned, p->slot_count, &peak))
             FAIL(ctx, TSR_MEMORY, "the workspace of %u slots exceeds 2^63 bytes", p->slot_count);
         if (peak >= plan->peak_bytes) continue;
         plan->peak_bytes = peak;
@@ -241,11 +242,12 @@ static TSR_RESULT place_few(tsr_ctx *ctx, planner *p, tsr_arena *arena, tsr_work
         for (uint32_t i = 0; i < p->slot_count; i++)
             p->slots[order[i].index].offset = order[i].offset;
     }
-    squeeze(p, best, placed, plan->floor_bytes, &plan->peak_bytes);
+    squeeze(p, best, assigned, plan->floor_bytes, &plan->peak_bytes);
     return TSR_SUCCESS;
 }
 
-static TSR_RESULT place_many(tsr_ctx *ctx, planner *p, tsr_arena *arena, tsr_workspace_plan *plan) {
+static TSR_RESULT assign_many(tsr_ctx *ctx, planner *p, tsr_arena *arena,
+                              tsr_workspace_plan *plan) {
     tsr_sweep_value *values = TSR_NEW(arena, tsr_sweep_value, p->slot_count);
     if (!values) FAIL(ctx, TSR_MEMORY, "no memory to plan %u slots", p->slot_count);
     for (uint32_t i = 0; i < p->slot_count; i++) {
@@ -278,9 +280,9 @@ tsr_result tsr_workspace_plan_build(tsr_ctx *ctx, const tsr_plan_value *values,
     if (!plan.offset_bytes) FAIL(ctx, TSR_MEMORY, "no memory to plan %u values", value_count);
     TRY(ctx, floor_compute(ctx, &p, arena, &plan.floor_bytes));
     if (p.slot_count > SLOTS_MAX)
-        TRY(ctx, place_many(ctx, &p, arena, &plan));
+        TRY(ctx, assign_many(ctx, &p, arena, &plan));
     else
-        TRY(ctx, place_few(ctx, &p, arena, &plan));
+        TRY(ctx, assign_few(ctx, &p, arena, &plan));
     for (uint32_t i = 0; i < value_count; i++) plan.offset_bytes[i] = p.slots[p.slot_of[i]].offset;
     *out_plan = plan;
     return TSR_SUCCESS;

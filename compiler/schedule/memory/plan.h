@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Places the values of one entry in one workspace. A value lives from the command that writes it
- * to the last command that reads it; values that live at the same command do not overlap. A value
- * may take over the memory of one that dies at the command that writes it (in-place update).
+ * Assigns offsets in one workspace to the values of one entry. A value lives from the command that
+ * writes it to the last command that reads it; values that live at the same command do not overlap.
+ * A value may take over the memory of one that dies at the command that writes it (in-place
+ * update).
  *
- * Method: values combined by take-overs form slots; slots are placed one after another, each into
+ * Method: values combined by take-overs form slots; slots get offsets one after another, each in
  * the smallest gap it fits between the slots that overlap it in time (best fit), in several fixed
  * orders; the smallest result wins. While the workspace is larger than the sum of the values alive
- * at the busiest command, slots that end at the peak are placed earlier, and all slots are placed
+ * at the busiest command, slots that end at the peak come earlier, and all slots are assigned
  * again, a bounded number of times. Greedy by size is Pisarchyk & Lee, "Efficient Memory Management
- * for Deep Neural Net Inference", 2020, section 5.2. More than 8,192 slots are placed in the order
- * of their commands (memory_sweep.h).
+ * for Deep Neural Net Inference", 2020, section 5.2. More than 8,192 slots are assigned in the
+ * order of their commands (sweep.h).
  */
 #ifndef TSR_COMPILER_SCHEDULE_MEMORY_PLAN_H
 #define TSR_COMPILER_SCHEDULE_MEMORY_PLAN_H
@@ -21,7 +22,7 @@
 enum { TSR_PLAN_ALIGN_BYTES = 64 };
 
 typedef struct tsr_plan_value {
-    uint64_t size_bytes;     /* 0 is allowed: placed like a value of one byte */
+    uint64_t size_bytes;     /* 0 is allowed: treated like a value of one byte */
     uint32_t first, last;    /* commands: written at `first`, read last at `last`; first <= last */
     const uint32_t *replace; /* values whose memory this one may take over, best first; each must
                               * have the same size, and its last must equal this value's first, else

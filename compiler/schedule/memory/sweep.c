@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The workspace up to `top` is a sequence of pieces, each free or taken. Adjacent free pieces are
- * merged, and the last piece is taken.
+ * The workspace up to `top` is a sequence of blocks, each free or taken. Adjacent free blocks are
+ * merged, and the last block is taken.
  */
 #include "compiler/schedule/memory/sweep.h"
 
@@ -16,23 +16,23 @@ enum {
     STEP_BITS = 4,
     LISTS = 64 * STEPS,
     SCANNED_MAX = 16, /* gaps of a list that are tried */
-    PIECES_EACH = 3,  /* maximum pieces that a value adds: itself, the pieces before and after it */
+    BLOCKS_EACH = 3,  /* maximum blocks that a value adds: itself, the blocks before and after it */
 };
 
-typedef struct piece {
+typedef struct block {
     uint64_t offset, size;
     uint32_t before, behind;           /* neighbours */
-    uint32_t list_before, list_behind; /* links of a free piece */
+    uint32_t list_before, list_behind; /* links of a free block */
     bool free;
-} piece;
+} block;
 
 typedef struct sweep {
-    piece *pieces;
-    uint32_t *unused; /* pieces */
+    block *blocks;
+    uint32_t *unused; /* blocks */
     uint32_t unused_count;
-    uint32_t last; /* piece */
+    uint32_t last; /* block */
     uint64_t top;
-    uint32_t lists[LISTS]; /* their first pieces */
+    uint32_t lists[LISTS]; /* their first blocks */
     uint64_t filled[LISTS / 64];
 } sweep;
 
@@ -46,22 +46,22 @@ static uint32_t list_of(uint64_t size) {
 /* ---- lists ---- */
 
 static void list_add(sweep *s, uint32_t at) {
-    uint32_t list = list_of(s->pieces[at].size), next = s->lists[list];
-    s->pieces[at].free = true;
-    s->pieces[at].list_before = NONE;
-    s->pieces[at].list_behind = next;
-    if (next != NONE) s->pieces[next].list_before = at;
+    uint32_t list = list_of(s->blocks[at].size), next = s->lists[list];
+    s->blocks[at].free = true;
+    s->blocks[at].list_before = NONE;
+    s->blocks[at].list_behind = next;
+    if (next != NONE) s->blocks[next].list_before = at;
     s->lists[list] = at;
     s->filled[list / 64] |= UINT64_C(1) << (list % 64);
 }
 
 static void list_remove(sweep *s, uint32_t at) {
-    piece *p = &s->pieces[at];
+    block *p = &s->blocks[at];
     uint32_t list = list_of(p->size);
     p->free = false;
-    if (p->list_behind != NONE) s->pieces[p->list_behind].list_before = p->list_before;
+    if (p->list_behind != NONE) s->blocks[p->list_behind].list_before = p->list_before;
     if (p->list_before != NONE) {
-        s->pieces[p->list_before].list_behind = p->list_behind;
+        s->blocks[p->list_before].list_behind = p->list_behind;
         return;
     }
     s->lists[list] = p->list_behind;
@@ -72,9 +72,9 @@ static void list_remove(sweep *s, uint32_t at) {
 static uint32_t find_gap(const sweep *s, uint64_t size) {
     uint32_t list = list_of(size), best = NONE, at = s->lists[list];
     for (int scanned = 0; scanned < SCANNED_MAX && at != NONE;
-         scanned++, at = s->pieces[at].list_behind) {
-        if (s->pieces[at].size < size) continue;
-        if (best == NONE || s->pieces[at].size < s->pieces[best].size) best = at;
+         scanned++, at = s->blocks[at].list_behind) {
+        if (s->blocks[at].size < size) continue;
+        if (best == NONE || s->blocks[at].size < s->blocks[best].size) best = at;
     }
     if (best != NONE) return best;
     for (uint32_t from = list + 1; from < LISTS; from = from / 64 * 64 + 64) {
@@ -84,47 +84,47 @@ static uint32_t find_gap(const sweep *s, uint64_t size) {
     return NONE;
 }
 
-/* ---- pieces ---- */
+/* ---- blocks ---- */
 
-/* Inserts a new piece after `before`. */
+/* Inserts a new block after `before`. */
 static uint32_t insert(sweep *s, uint32_t before, uint64_t offset, uint64_t size) {
     TSR_ASSERT(s->unused_count > 0);
     uint32_t at = s->unused[--s->unused_count];
-    uint32_t behind = before == NONE ? NONE : s->pieces[before].behind;
-    s->pieces[at] = (piece){.offset = offset, .size = size, .before = before, .behind = behind};
-    if (before != NONE) s->pieces[before].behind = at;
-    if (behind != NONE) s->pieces[behind].before = at;
+    uint32_t behind = before == NONE ? NONE : s->blocks[before].behind;
+    s->blocks[at] = (block){.offset = offset, .size = size, .before = before, .behind = behind};
+    if (before != NONE) s->blocks[before].behind = at;
+    if (behind != NONE) s->blocks[behind].before = at;
     if (before == s->last) s->last = at;
     return at;
 }
 
-static void unlink_piece(sweep *s, uint32_t at) {
-    const piece *p = &s->pieces[at];
-    if (p->before != NONE) s->pieces[p->before].behind = p->behind;
-    if (p->behind != NONE) s->pieces[p->behind].before = p->before;
+static void unlink_block(sweep *s, uint32_t at) {
+    const block *p = &s->blocks[at];
+    if (p->before != NONE) s->blocks[p->before].behind = p->behind;
+    if (p->behind != NONE) s->blocks[p->behind].before = p->before;
     if (s->last == at) s->last = p->before;
     s->unused[s->unused_count++] = at;
 }
 
-/* Splits the piece in two: `size` bytes, and the rest after it, which is free. */
+/* Splits the block in two: `size` bytes, and the rest after it, which is free. */
 static void cut(sweep *s, uint32_t at, uint64_t size) {
-    piece *p = &s->pieces[at];
+    block *p = &s->blocks[at];
     if (p->size == size) return;
     uint32_t rest = insert(s, at, p->offset + size, p->size - size);
     p->size = size;
     list_add(s, rest);
 }
 
-/* Free space at the end is not a piece. */
+/* Free space at the end is not a block. */
 static void lower_top(sweep *s) {
-    if (s->last == NONE || !s->pieces[s->last].free) return;
+    if (s->last == NONE || !s->blocks[s->last].free) return;
     uint32_t last = s->last;
     list_remove(s, last);
-    s->top = s->pieces[last].offset;
-    unlink_piece(s, last);
+    s->top = s->blocks[last].offset;
+    unlink_block(s, last);
 }
 
-static bool allocate_piece(sweep *s, uint64_t size, uint64_t align, uint32_t *out_piece) {
+static bool allocate_block(sweep *s, uint64_t size, uint64_t align, uint32_t *out_block) {
     uint64_t wanted = 0, end = 0;
     if (__builtin_add_overflow(size, align - TSR_PLAN_ALIGN_BYTES, &wanted)) return false;
     uint32_t at = find_gap(s, wanted);
@@ -135,30 +135,30 @@ static bool allocate_piece(sweep *s, uint64_t size, uint64_t align, uint32_t *ou
     } else {
         list_remove(s, at);
     }
-    uint64_t skipped = -s->pieces[at].offset & (align - 1);
+    uint64_t skipped = -s->blocks[at].offset & (align - 1);
     if (skipped) {
         uint32_t gap = at;
-        at = insert(s, gap, s->pieces[gap].offset + skipped, s->pieces[gap].size - skipped);
-        s->pieces[gap].size = skipped;
+        at = insert(s, gap, s->blocks[gap].offset + skipped, s->blocks[gap].size - skipped);
+        s->blocks[gap].size = skipped;
         list_add(s, gap);
     }
     cut(s, at, size);
     lower_top(s);
-    *out_piece = at;
+    *out_block = at;
     return true;
 }
 
-static void free_piece(sweep *s, uint32_t at) {
-    uint32_t before = s->pieces[at].before, behind = s->pieces[at].behind;
-    if (behind != NONE && s->pieces[behind].free) {
+static void free_block(sweep *s, uint32_t at) {
+    uint32_t before = s->blocks[at].before, behind = s->blocks[at].behind;
+    if (behind != NONE && s->blocks[behind].free) {
         list_remove(s, behind);
-        s->pieces[at].size += s->pieces[behind].size;
-        unlink_piece(s, behind);
+        s->blocks[at].size += s->blocks[behind].size;
+        unlink_block(s, behind);
     }
-    if (before != NONE && s->pieces[before].free) {
+    if (before != NONE && s->blocks[before].free) {
         list_remove(s, before);
-        s->pieces[before].size += s->pieces[at].size;
-        unlink_piece(s, at);
+        s->blocks[before].size += s->blocks[at].size;
+        unlink_block(s, at);
         at = before;
     }
     list_add(s, at);
@@ -181,14 +181,14 @@ static int by_time(const void *a, const void *b) {
 }
 
 static sweep *sweep_make(tsr_arena *arena, uint32_t count) {
-    size_t pieces = (size_t)count * PIECES_EACH + 1;
+    size_t blocks = (size_t)count * BLOCKS_EACH + 1;
     sweep *s = TSR_NEW(arena, sweep, 1);
-    if (!s || pieces >= NONE) return NULL;
+    if (!s || blocks >= NONE) return NULL;
     s->last = NONE;
-    s->pieces = TSR_NEW(arena, piece, pieces);
-    s->unused = TSR_NEW(arena, uint32_t, pieces);
-    if (!s->pieces || !s->unused) return NULL;
-    while (s->unused_count < pieces) {
+    s->blocks = TSR_NEW(arena, block, blocks);
+    s->unused = TSR_NEW(arena, uint32_t, blocks);
+    if (!s->blocks || !s->unused) return NULL;
+    while (s->unused_count < blocks) {
         s->unused[s->unused_count] = s->unused_count;
         s->unused_count++;
     }
@@ -199,10 +199,10 @@ static sweep *sweep_make(tsr_arena *arena, uint32_t count) {
 tsr_result tsr_memory_sweep(tsr_ctx *ctx, tsr_arena *arena, tsr_sweep_value *values, uint32_t count,
                             bool backward, uint64_t *out_peak) {
     event *events = TSR_NEW(arena, event, 2 * (size_t)count + 1);
-    uint32_t *places = TSR_NEW(arena, uint32_t, (size_t)count + 1);
+    uint32_t *block_of = TSR_NEW(arena, uint32_t, (size_t)count + 1);
     sweep *s = sweep_make(arena, count);
     uint64_t peak = 0;
-    if (!events || !places || !s) FAIL(ctx, TSR_MEMORY, "no memory to plan %u values", count);
+    if (!events || !block_of || !s) FAIL(ctx, TSR_MEMORY, "no memory to plan %u values", count);
     for (uint32_t i = 0; i < count; i++) {
         const tsr_sweep_value *v = &values[i];
         TSR_ASSERT(v->first <= v->last && v->last < UINT32_MAX);
@@ -215,12 +215,12 @@ tsr_result tsr_memory_sweep(tsr_ctx *ctx, tsr_arena *arena, tsr_sweep_value *val
     for (uint32_t i = 0; i < 2 * count; i++) {
         uint32_t value = events[i].value;
         if (!events[i].takes) {
-            free_piece(s, places[value]);
+            free_block(s, block_of[value]);
             continue;
         }
-        if (!allocate_piece(s, values[value].size, values[value].align, &places[value]))
+        if (!allocate_block(s, values[value].size, values[value].align, &block_of[value]))
             FAIL(ctx, TSR_MEMORY, "the workspace of %u values exceeds 2^63 bytes", count);
-        values[value].offset = s->pieces[places[value]].offset;
+        values[value].offset = s->blocks[block_of[value]].offset;
         uint64_t end = values[value].offset + values[value].size;
         if (end > peak) peak = end;
     }

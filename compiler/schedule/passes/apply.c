@@ -2,16 +2,19 @@
  *
  * Pass tsched-apply: attaches the choices of plans to the ops that they name, as attributes, which
  * tsched-fuse copies to its groups or obeys: `tsched.tile`, the sizes of tiles, and
- * `tsched.group`, the kernel that a function is materialized as. Then it removes the plans. The
+ * `tsched.group`, the kernel that a function is materialized as. The layout of a parameter is
+ * recorded where the parameter is read, for tessera-virtual-ranks. Then it removes the plans. The
  * pipelines of the plans stay recorded on the module, for the deployment manifest.
  */
 #include "compiler/graph/graph.h"
 #include "compiler/ir/attributes.h"
 #include "compiler/ir/op_rows.h"
 #include "compiler/ir/pipeline.h"
+#include "compiler/ir/resilience_ops.h"
 #include "compiler/schedule/schedule.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Ops whose kernels have tiles; a group has at most one. */
 static bool has_tiles(MlirOperation op) {
@@ -58,6 +61,34 @@ static void materialize(const apply *a, MlirOperation func) {
     }
 }
 
+static const char *word_of(MlirOperation op, const char *name, size_t index) {
+    MlirAttribute words = tsr_op_attr(op, name);
+    bool has = !mlirAttributeIsNull(words) && mlirAttributeIsAArray(words) &&
+               mlirArrayAttrGetNumElements(words) > (intptr_t)index;
+    return has ? tsr_attr_string(mlirArrayAttrGetElement(words, (intptr_t)index)) : NULL;
+}
+
+/* `order` names the dims; without it, `partition` names the first ones. */
+static void record_layout(apply *a, MlirOperation layout) {
+    MlirOperation value = tsr_value_owner(tsr_op_operand(layout, 0));
+    MlirOperation param = tsr_op_is(value, TSR_SCHED_VALUE)
+                              ? tsr_value_owner(tsr_op_operand(value, 0))
+                              : (MlirOperation){NULL};
+    const char *axis = word_of(layout, "mesh_axes", 0), *dim = word_of(layout, "partition", 0);
+    const char *first = tsr_op_has(layout, "order") ? word_of(layout, "order", 0) : dim;
+    if (!axis || mlirOperationIsNull(param) || !tsr_op_is(param, TSR_GRAPH_PARAM)) return;
+    if (word_of(layout, "mesh_axes", 1) || !first || strcmp(first, dim) != 0) {
+        tsr_diag_error(mlirOperationGetLocation(layout), TSR_DIAG_PLAN_LAYOUT,
+                       "tsched.layout: parameter '%s' is to be split along dim '%s'%s; expected "
+                       "only its first dim",
+                       tsr_op_string(param, "name"), dim,
+                       word_of(layout, "mesh_axes", 1) ? " and others" : "");
+        a->good = false;
+        return;
+    }
+    tsr_op_set(param, TSR_LAYOUT_AXIS, tsr_attr_make_string(mlirModuleGetContext(a->module), axis));
+}
+
 /* Returns the function whose group a plan's op takes. */
 static MlirOperation find_func(const apply *a, MlirOperation op) {
     MlirOperation fuse = tsr_value_owner(tsr_op_operand(op, 0));
@@ -67,7 +98,13 @@ static MlirOperation find_func(const apply *a, MlirOperation op) {
 
 static MlirWalkResult visit(MlirOperation op, void *user) {
     apply *a = user;
-    if (tsr_op_is(op, TSR_SCHED_TILE) && tsr_op_has(op, "chosen")) choose(a, op, find_func(a, op));
+    if (tsr_op_is(op, TSR_SCHED_TILE) && !tsr_op_operand_count(op)) {
+        tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_PLAN_TILE,
+                       "tsched.tile: has no group; --schedule takes a file with sizes of kernels");
+        a->good = false;
+    } else if (tsr_op_is(op, TSR_SCHED_TILE) && tsr_op_has(op, "chosen"))
+        choose(a, op, find_func(a, op));
+    if (tsr_op_is(op, TSR_SCHED_LAYOUT)) record_layout(a, op);
     if (tsr_op_is(op, TSR_SCHED_MATERIALIZE)) materialize(a, find_func(a, op));
     MlirOperation parent = mlirOperationGetParentOperation(op);
     if (!mlirOperationIsNull(parent) && tsr_op_is_plan(parent) && !tsr_op_is_plan(op)) {

@@ -4,10 +4,10 @@
  * different sizes become one call of a group of kind "batch", which computes them all, segment by
  * segment. Examples are an optimizer's steps of all parameters, or the casts of all weights.
  *
- * All calls of a batch are moved to one place. If their results only leave the entry, that is the
- * last call; if all their inputs are available from the beginning and all results are still alive
- * at the last call, it is the first call. Other calls stay. Scalars that all segments share are
- * inputs of all.
+ * All calls of a batch are moved to one position. If their results only leave the entry, that is
+ * the last call; if all their inputs are available from the beginning and all results are still
+ * alive at the last call, it is the first call. Other calls stay. Scalars that all segments share
+ * are inputs of all.
  *
  * Moving steps to the last call keeps alive gradients that the original order would have freed: in
  * the worst case all gradients.
@@ -381,10 +381,10 @@ static int by_size(const void *x, const void *y) {
 
 /* `members` in the order of their calls. */
 static bool write_batch(batcher *t, member **members, uint32_t count) {
-    MlirOperation place = members[members[0]->is_late ? count - 1 : 0]->call;
+    MlirOperation target = members[members[0]->is_late ? count - 1 : 0]->call;
     const char *name = free_name(t, tsr_op_symbol(members[0]->func), count);
     arguments a = {0};
-    tsr_builder at = tsr_builder_before(place);
+    tsr_builder at = tsr_builder_before(target);
     at.location = mlirOperationGetLocation(members[0]->call);
     qsort(members, count, sizeof *members, by_size);
     if (!name || !collect(t, members, count, &a) || !write_group(t, members, count, &a, name))
@@ -407,22 +407,22 @@ static bool write_batch(batcher *t, member **members, uint32_t count) {
 }
 
 /* Drops early calls whose results do not live beyond the last call, or that read later values. */
-static uint32_t keep_early(member **members, uint32_t count) {
-    uint32_t kept = 0;
-    for (bool changed = true; changed && count; count = kept) {
+static uint32_t select_early(member **members, uint32_t count) {
+    uint32_t selected = 0;
+    for (bool changed = true; changed && count; count = selected) {
         uint32_t first = members[0]->position, last = members[count - 1]->position;
-        kept = 0;
+        selected = 0;
         for (uint32_t i = 0; i < count; i++)
             if (members[i]->last_use > last && members[i]->defined < first)
-                members[kept++] = members[i];
-        changed = kept != count;
+                members[selected++] = members[i];
+        changed = selected != count;
     }
     return count;
 }
 
 /* Writes all members of one key, in batches that are not too large. */
 static bool write_batches(batcher *t, member **members, uint32_t count) {
-    if (!members[0]->is_late) count = keep_early(members, count);
+    if (!members[0]->is_late) count = select_early(members, count);
     if (count < 2) return true;
     size_t own = count_own(members[0]), outputs = tsr_op_result_count(members[0]->call);
     size_t shared = tsr_op_operand_count(members[0]->call) - own;

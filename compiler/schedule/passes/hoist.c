@@ -26,7 +26,8 @@ MlirOperation tsr_entry_of(MlirModule module, MlirOperation func) {
     return name ? tsr_module_find(module, name) : func;
 }
 
-/* An elementwise group or a transpose, of one argument, with one result; not hoisted already. */
+/* An elementwise group, a transpose or words, of one argument, with one result; not hoisted
+ * already. */
 static bool is_hoistable(MlirOperation group) {
     const char *kind = tsr_op_string(group, "kind");
     if (!tsr_op_is(group, TSR_SCHED_FUNC) || !kind || strcmp(kind, "map") != 0 ||
@@ -36,7 +37,7 @@ static bool is_hoistable(MlirOperation group) {
         const tsr_op_row *row = tsr_op_row_find(op);
         bool computes =
             (row && (row->op_class == TSR_CLASS_MAP || row->op_class == TSR_CLASS_CONSTANT)) ||
-            tsr_op_is(op, TSR_GRAPH_TRANSPOSE);
+            tsr_op_is(op, TSR_GRAPH_TRANSPOSE) || tsr_op_is(op, TSR_GRAPH_WORDS);
         if (!computes && !tsr_op_is(op, TSR_SCHED_RETURN)) return false;
     }
     return true;

@@ -40,7 +40,8 @@ typedef struct packer {
 typedef struct job {
     MlirOperation call, group, product;
     size_t operand; /* operand of the call: the matrix */
-    bool transposed, pairs;
+    bool transposed, pairs, words;
+    MlirValue source; /* the tensor that the strips are made of */
     tsr_type matrix, strips;
     tsr_dtype dtype; /* the type as which the product takes the matrix */
 } job;
@@ -53,6 +54,20 @@ tsr_shape tsr_pack_shape(const tsr_type *matrix, tsr_dtype dtype, bool transpose
     uint64_t rows = transposed ? last : above, columns = transposed ? above : last;
     if (pairs) rows = rows / 2 + rows % 2;
     return (tsr_shape){.rank = 3, .dims = {(columns + width - 1) / width, rows, line}};
+}
+
+bool tsr_pack_words(const tsr_type *matrix, tsr_type *out_words) {
+    enum { BYTES = 4 };
+    tsr_type words = *matrix;
+    bool is_signed = matrix->dtype == TSR_DTYPE_I8, one = true;
+    if ((!is_signed && matrix->dtype != TSR_DTYPE_UI8) || words.shape.rank < 2) return false;
+    for (uint32_t d = 0; d + 2 < words.shape.rank; d++) one = one && words.shape.dims[d] == 1;
+    uint64_t *rows = &words.shape.dims[words.shape.rank - 2];
+    if (!one && *rows % BYTES) return false;
+    *rows = *rows / BYTES + (*rows % BYTES != 0);
+    words.dtype = is_signed ? TSR_DTYPE_I32 : TSR_DTYPE_UI32;
+    *out_words = words;
+    return true;
 }
 
 /* ---- candidates ---- */
@@ -107,6 +122,7 @@ static bool is_worth(const job *j) {
      * matrix, and each program of a convolution would pack its filter: these strips are made in
      * any case. */
     bool made_anyway = j->pairs || is_convolution(j->product);
+    if (j->words) return rows > 0; /* words are made in any case, and are small */
     return rows > 0 && (made_anyway || bytes > NEAR_BYTES) &&
            packed - size <= (made_anyway ? size : size / 4);
 }
@@ -117,6 +133,14 @@ static void choose_strips(const packer *p, job *j) {
     j->pairs =
         p->pairs && product && j->matrix.dtype == TSR_DTYPE_BF16 && j->dtype == j->matrix.dtype;
     j->strips.dtype = j->matrix.dtype;
+    if (j->words) {
+        tsr_type words;
+        bool fits = tsr_pack_words(&j->matrix, &words);
+        TSR_ASSERT(fits);
+        j->strips.dtype = words.dtype;
+        j->strips.shape = tsr_pack_shape(&words, words.dtype, false, false);
+        return;
+    }
     if (is_narrow(j) && product && !j->pairs && product_rows(j->product) > NARROW_ROWS_MAX)
         j->strips.dtype = TSR_DTYPE_F32;
     j->strips.shape = tsr_pack_shape(&j->matrix, j->strips.dtype, j->transposed, j->pairs);
@@ -130,12 +154,32 @@ static MlirValue find_argument(MlirOperation product) {
     return widened ? tsr_op_operand(owner, 0) : value;
 }
 
+/* The tensor of whose rows the value is the words; null: it is not words. */
+static MlirValue find_bytes(const packer *p, MlirValue value) {
+    MlirOperation call = tsr_value_owner(value);
+    const char *callee = tsr_op_is(call, TSR_SCHED_CALL) ? tsr_op_string(call, "callee") : NULL;
+    MlirOperation group = callee ? tsr_module_find(p->module, callee) : (MlirOperation){NULL};
+    if (mlirOperationIsNull(group) || !tsr_op_is(group, TSR_SCHED_FUNC)) return (MlirValue){NULL};
+    MlirOperation op = mlirBlockGetFirstOperation(tsr_op_body(group));
+    tsr_type from, words, packed;
+    bool is_words = tsr_op_is(op, TSR_GRAPH_WORDS) &&
+                    tsr_value_type(tsr_op_operand(op, 0), &from) &&
+                    tsr_value_type(tsr_op_result(op, 0), &words) &&
+                    tsr_pack_words(&from, &packed) && tsr_shape_equal(&packed.shape, &words.shape);
+    return is_words ? tsr_op_operand(call, 0) : (MlirValue){NULL};
+}
+
+/* Finds the tensor from which strips of the call's operand can be made once. */
+static bool find_source(packer *p, MlirOperation entry, MlirOperation call, job *j) {
+    MlirValue value = tsr_op_operand(call, j->operand), bytes = find_bytes(p, value);
+    j->words = !mlirValueIsNull(bytes);
+    j->source = j->words ? bytes : value;
+    return tsr_is_invariant(&p->assigned, entry, j->source) &&
+           tsr_value_type(j->source, &j->matrix);
+}
+
 static bool find_job(packer *p, MlirOperation entry, MlirOperation call, job *j) {
     const char *callee = tsr_op_string(call, "callee");
-    bool some = false;
-    for (size_t i = 0; i < tsr_op_operand_count(call) && !some; i++)
-        some = tsr_is_invariant(&p->assigned, entry, tsr_op_operand(call, i));
-    if (!some) return false;
     *j = (job){.call = call, .group = tsr_module_find(p->module, callee ? callee : "")};
     if (mlirOperationIsNull(j->group)) return false;
     j->product = find_product(j->group);
@@ -148,9 +192,8 @@ static bool find_job(packer *p, MlirOperation entry, MlirOperation call, job *j)
         return false;
     j->operand = (size_t)mlirBlockArgumentGetArgNumber(argument);
     j->transposed = tsr_op_flag(j->product, "transpose_b");
-    if (!tsr_value_type(argument, &j->matrix) ||
-        !(is_one_matrix(&j->matrix.shape) || is_convolution(j->product)) ||
-        !tsr_is_invariant(&p->assigned, entry, tsr_op_operand(call, j->operand)))
+    if (!find_source(p, entry, call, j) ||
+        !(is_one_matrix(&j->matrix.shape) || is_convolution(j->product)))
         return false;
     j->dtype = read.dtype;
     choose_strips(p, j);
@@ -190,6 +233,7 @@ static MlirOperation make_pack_group(packer *p, const job *j, const char *symbol
     MlirValue argument = mlirBlockGetArgument(block, 0);
     tsr_attr attrs[] = {{"transpose", tsr_attr_make_bool(p->mlir, j->transposed)}, {0}, {0}};
     if (j->pairs) attrs[1] = (tsr_attr){"pairs", tsr_attr_make_bool(p->mlir, true)};
+    if (j->words) attrs[1] = (tsr_attr){"words", tsr_attr_make_bool(p->mlir, true)};
     MlirValue strips = tsr_build_value(&at, "tsched.pack", &argument, 1, to, attrs);
     tsr_build(&at,
               &(tsr_op_desc){.name = "tsched.return", .operand_count = 1, .operands = &strips});
@@ -200,7 +244,8 @@ static bool is_pack_group(MlirOperation group, const job *j) {
     MlirOperation op = mlirBlockGetFirstOperation(tsr_op_body(group));
     tsr_type type, strips;
     return tsr_op_is(op, TSR_SCHED_PACK) && tsr_op_flag(op, "transpose") == j->transposed &&
-           tsr_op_flag(op, "pairs") == j->pairs && tsr_value_type(tsr_op_operand(op, 0), &type) &&
+           tsr_op_flag(op, "pairs") == j->pairs && tsr_op_flag(op, "words") == j->words &&
+           tsr_value_type(tsr_op_operand(op, 0), &type) &&
            tsr_value_type(tsr_op_result(op, 0), &strips) && type.dtype == j->matrix.dtype &&
            strips.dtype == j->strips.dtype && tsr_shape_equal(&type.shape, &j->matrix.shape);
 }
@@ -228,6 +273,7 @@ static MlirOperation make_product_group(packer *p, const job *j) {
     for (intptr_t i = 0; i < result_count; i++) results[i] = mlirFunctionTypeGetResult(type, i);
     inputs[j->operand] = tsr_type_make(p->mlir, &j->strips);
     tsr_type matrix = {j->dtype, j->matrix.shape};
+    if (j->words) tsr_value_type(argument, &matrix);
     uint64_t *dims = matrix.shape.dims + matrix.shape.rank - 2, rows = dims[0];
     if (j->transposed) {
         dims[0] = dims[1];
@@ -259,7 +305,7 @@ static MlirOperation find_product_group(packer *p, const job *j) {
 /* Returns the strips of a tensor: from an earlier call, or from one that is added after the
  * tensor. */
 static MlirValue find_strips(packer *p, MlirOperation entry, const job *j) {
-    MlirValue matrix = tsr_op_operand(j->call, j->operand);
+    MlirValue matrix = j->source;
     const char *symbol = tsr_op_symbol(find_pack_group(p, j));
     for (MlirOpOperand use = mlirValueGetFirstUse(matrix); !mlirOpOperandIsNull(use);
          use = mlirOpOperandGetNextUse(use)) {
@@ -282,7 +328,10 @@ static void pack_entry(packer *p, MlirOperation func) {
     TSR_FOR_EACH_OP(call, tsr_op_body(func)) {
         job j;
         if (!tsr_op_is(call, TSR_SCHED_CALL) || !find_job(p, entry, call, &j)) continue;
+        MlirValue replaced = tsr_op_operand(call, j.operand);
         mlirOperationSetOperand(call, (intptr_t)j.operand, find_strips(p, func, &j));
+        if (j.words && mlirOpOperandIsNull(mlirValueGetFirstUse(replaced)))
+            mlirOperationDestroy(tsr_value_owner(replaced));
         MlirOperation group = find_product_group(p, &j);
         tsr_op_set(call, "callee", tsr_attr_make_symbol(p->mlir, tsr_op_symbol(group)));
     }

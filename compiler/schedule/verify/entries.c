@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The rules of entries that call groups: an op that is not a kernel is allowed only if later
- * stages can place it without one.
+ * stages can assign its memory without one.
  */
 #include "compiler/graph/graph.h"
 #include "compiler/ir/attributes.h"
@@ -12,7 +12,7 @@
 /* The view uses its operand's memory, which a kernel must have written. */
 static bool check_view(MlirOperation op) {
     MlirOperation from = op;
-    while (tsr_op_is(from, TSR_GRAPH_RESHAPE)) from = tsr_value_owner(tsr_op_operand(from, 0));
+    while (tsr_op_is_view(from)) from = tsr_value_owner(tsr_op_operand(from, 0));
     const tsr_op_row *row = tsr_op_row_find(from);
     bool given =
         mlirOperationIsNull(from) ||
@@ -33,7 +33,7 @@ static bool check_other(MlirOperation op) {
 static bool check_op(MlirOperation op) {
     const tsr_op_row *row = tsr_op_row_find(op);
     if (!row) return check_other(op);
-    if (tsr_op_is(op, TSR_GRAPH_RESHAPE)) return check_view(op);
+    if (tsr_op_is_view(op)) return check_view(op);
     if (row->op_class == TSR_CLASS_CONSTANT) {
         if (tsr_op_string(op, TSR_CONSTANT_NAME)) return true;
         return tsr_op_emit_error(op, TSR_DIAG_ENTRY_CONSTANT,
@@ -54,7 +54,8 @@ bool tsr_schedule_verify_entries(MlirModule module) {
 }
 
 bool tsr_pass_verify_scheduled(MlirModule module) {
-    return tsr_graph_verify(module, true) && tsr_schedule_verify_entries(module);
+    return tsr_graph_verify(module, true) && tsr_schedule_verify_entries(module) &&
+           tsr_schedule_verify_deterministic(module);
 }
 
 static bool holds(MlirModule module, tsr_op id) {
@@ -68,5 +69,6 @@ static bool holds(MlirModule module, tsr_op id) {
 bool tsr_pass_verify_level(MlirModule module) {
     if (holds(module, TSR_TARGET_FUNC) || holds(module, TSR_TARGET_KERNEL)) return true;
     bool scheduled = holds(module, TSR_SCHED_FUNC) || holds(module, TSR_TILE_FUNC);
-    return scheduled ? tsr_pass_verify_scheduled(module) : tsr_pass_verify(module);
+    if (scheduled) return tsr_pass_verify_scheduled(module);
+    return tsr_pass_verify(module) && tsr_pass_effects(module);
 }

@@ -297,7 +297,7 @@ static bool check_rows(const body *b) {
 static bool is_narrow(tsr_dtype dtype) { return dtype == TSR_DTYPE_BF16 || dtype == TSR_DTYPE_F16; }
 
 /* True if elements of the first type may be stored as the second. */
-static bool lies_as(tsr_dtype dtype, tsr_dtype other) {
+static bool has_bits_of(tsr_dtype dtype, tsr_dtype other) {
     return dtype == other || (is_narrow(dtype) && other == TSR_DTYPE_F32);
 }
 
@@ -306,16 +306,20 @@ static bool check_strips(MlirOperation op, MlirValue matrix, bool transposed, Ml
     if (!tsr_value_type(matrix, &from) || !tsr_value_type(strips, &to) || from.shape.rank < 2)
         return tsr_op_emit_error(op, TSR_DIAG_GROUP_SHAPE, "expected a matrix");
     bool pairs = tsr_op_flag(op, "pairs"), view = tsr_op_is(op, TSR_SCHED_UNPACK);
+    if (tsr_op_flag(op, "words") && !tsr_pack_words(&from, &from))
+        return tsr_op_emit_error(op, TSR_DIAG_GROUP_SHAPE,
+                                 "expected a matrix of i8 or ui8 whose words are its rows'");
     tsr_shape shape = tsr_pack_shape(&from, to.dtype, transposed, pairs);
-    bool fits = pairs ? from.dtype == TSR_DTYPE_BF16 && to.dtype == from.dtype
-                      : lies_as(from.dtype, to.dtype) || (view && lies_as(to.dtype, from.dtype));
+    bool fits =
+        pairs ? from.dtype == TSR_DTYPE_BF16 && to.dtype == from.dtype
+              : has_bits_of(from.dtype, to.dtype) || (view && has_bits_of(to.dtype, from.dtype));
     if (!fits || !tsr_shape_equal(&shape, &to.shape))
         return tsr_op_emit_error(op, TSR_DIAG_GROUP_SHAPE,
                                  "its types do not match: expected a matrix and its strips");
     return true;
 }
 
-static bool lies_as_it_is(MlirOperation view) {
+static bool is_unchanged(MlirOperation view) {
     tsr_type strips, matrix;
     return tsr_value_type(tsr_op_operand(view, 0), &strips) &&
            tsr_value_type(tsr_op_result(view, 0), &matrix) && strips.dtype == matrix.dtype;
@@ -328,7 +332,7 @@ static bool takes_strips(const body *b) {
     if (mlirOperationIsNull(b->root)) return false;
     tsr_op_i64(b->root, "groups", &groups);
     if (tsr_op_is(b->root, TSR_GRAPH_CONV2D))
-        return groups == 1 && !tsr_op_flag(b->view, "pairs") && lies_as_it_is(b->view);
+        return groups == 1 && !tsr_op_flag(b->view, "pairs") && is_unchanged(b->view);
     if (b->row->op_class != TSR_CLASS_MATMUL || tsr_op_flag(b->root, "transpose_b") ||
         !tsr_value_type(tsr_op_operand(b->root, 1), &matrix))
         return false;

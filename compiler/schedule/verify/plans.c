@@ -5,6 +5,7 @@
  */
 #include "compiler/ir/pipeline.h"
 #include "compiler/schedule/schedule.h"
+#include "compiler/schedule/tiling.h"
 #include "compiler/shim/shim.h"
 
 #include <inttypes.h>
@@ -12,9 +13,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SIZES_MAX = 8 };
+enum { SIZES_MAX = TSR_TILE_SIZES_MAX };
 
-static const char *const sources[] = {"default", "user", "autotune", NULL};
+static const char *const sources[] = {"default", "safe", "model", "user", "autotune", NULL};
 
 static bool check_least(MlirOperation op, const char *name, int64_t least, tsr_diag_number number) {
     int64_t value = 0;
@@ -251,7 +252,7 @@ typedef struct lookup {
     bool good;
 } lookup;
 
-static MlirWalkResult look_up(MlirOperation op, void *user) {
+static MlirWalkResult resolve(MlirOperation op, void *user) {
     lookup *l = user;
     if (!tsr_op_is(op, TSR_SCHED_FUSE) && !tsr_op_is(op, TSR_SCHED_PIPELINE) &&
         !tsr_op_is(op, TSR_SCHED_STAGE))
@@ -273,6 +274,6 @@ static MlirWalkResult look_up(MlirOperation op, void *user) {
 
 bool tsr_pass_verify_plans(MlirModule module) {
     lookup l = {.module = module, .good = true};
-    mlirOperationWalk(mlirModuleGetOperation(module), look_up, &l, MlirWalkPreOrder);
+    mlirOperationWalk(mlirModuleGetOperation(module), resolve, &l, MlirWalkPreOrder);
     return l.good;
 }

@@ -23,13 +23,13 @@
 
 enum {
     REGISTERS_MAX = TSR_ATTEND_REGISTERS_MAX,
-    TURN_THREADS = 2 * TSR_BLOCK_GROUP, /* threads that end and that begin a turn */
+    PINGPONG_THREADS = 2 * TSR_BLOCK_GROUP, /* threads that end and that begin a turn */
 };
 
 typedef struct attend {
     tsr_attend of;
     tsr_attend_rows rows;
-    bool turns;
+    bool pingpong;
     LLVMValueRef base, warp_group; /* i32: number of stages before; the thread's warp group */
     tsr_slot query;
     LLVMValueRef result[REGISTERS_MAX], weights[REGISTERS_MAX / 2]; /* memory */
@@ -56,7 +56,7 @@ void tsr_block_plan_attend(tsr_emit *emit, MlirOperation op) {
             block->rings[i].is_copied_to = true;
     block->stages = a.key_ring->stages;
     block->query_stages = a.query_ring->stages;
-    block->attends_in_turns = tsr_op_flag(op, "turns");
+    block->pingpong = tsr_op_flag(op, "pingpong");
 }
 
 static void find_blocks(attend *a) {
@@ -121,16 +121,16 @@ static void copy_tile(const attend *a) {
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-static void take_turn(const attend *a, bool take) {
+static void order_products(const attend *a, bool take) {
     LLVMBuilderRef b = a->of.emit->builder;
     uint32_t groups = a->of.emit->block->groups;
-    if (!a->turns || groups < 2) return;
+    if (!a->pingpong || groups < 2) return;
     LLVMValueRef next = tsr_block_add(a->of.emit, a->warp_group, 1);
     next = LLVMBuildURem(b, next, tsr_block_int(a->of.emit, groups), "");
     if (take)
-        tsr_block_turn(a->of.emit, "bar.sync $0, $1;", a->warp_group, TURN_THREADS);
+        tsr_block_named_barrier(a->of.emit, "bar.sync $0, $1;", a->warp_group, PINGPONG_THREADS);
     else
-        tsr_block_turn(a->of.emit, "bar.arrive $0, $1;", next, TURN_THREADS);
+        tsr_block_named_barrier(a->of.emit, "bar.arrive $0, $1;", next, PINGPONG_THREADS);
 }
 
 static tsr_slot key_slot(const attend *a, LLVMValueRef number) {
@@ -186,9 +186,9 @@ static void wait_products(const attend *a, unsigned left, LLVMValueRef *sums, un
     tsr_block_wait_some(a->of.emit, left, sums, count);
 }
 
-static void keep_weights(const attend *a, LLVMValueRef block, LLVMValueRef *scores) {
+static void store_weights(const attend *a, LLVMValueRef block, LLVMValueRef *scores) {
     LLVMValueRef pairs[REGISTERS_MAX / 2];
-    tsr_block_keep_weights(&a->of, &a->rows, block, scores, pairs);
+    tsr_block_store_weights(&a->of, &a->rows, block, scores, pairs);
     for (unsigned i = 0; i < a->of.key_ring->rows / 4; i++)
         tsr_block_set(a->of.emit, a->weights[i], pairs[i]);
 }
@@ -197,9 +197,9 @@ static void first_block(const attend *a) {
     LLVMValueRef scores[REGISTERS_MAX];
     tsr_slot at = key_slot(a, tsr_block_int(a->of.emit, 0));
     wait_for(a, &at);
-    take_turn(a, true);
+    order_products(a, true);
     begin_scores(a, &at, scores);
-    take_turn(a, false);
+    order_products(a, false);
     wait_products(a, 0, scores, a->of.key_ring->rows / 2);
     release(a, &at);
     if (a->of.masks)
@@ -207,7 +207,7 @@ static void first_block(const attend *a) {
                               scores);
     for (unsigned half = 0; half < HALVES; half++)
         tsr_block_soften(&a->of, &a->rows, half, scores, true);
-    keep_weights(a, tsr_block_add(a->of.emit, a->of.blocks, -1), scores);
+    store_weights(a, tsr_block_add(a->of.emit, a->of.blocks, -1), scores);
     for (unsigned i = 0; i < (unsigned)a->of.d / 2; i++)
         tsr_block_set(a->of.emit, a->result[i], tsr_emit_float(a->of.f32, 0));
 }
@@ -220,11 +220,11 @@ static void next_block(const attend *a, LLVMValueRef j, bool masked) {
     tsr_slot keys = key_slot(a, tsr_block_add(emit, number, -1)), values = key_slot(a, number);
     unsigned sums = (unsigned)a->of.d / 2;
     wait_for(a, &keys);
-    take_turn(a, true);
+    order_products(a, true);
     begin_scores(a, &keys, scores);
     wait_for(a, &values);
     begin_result(a, &values, result);
-    take_turn(a, false);
+    order_products(a, false);
     wait_products(a, 1, scores, a->of.key_ring->rows / 2);
     release(a, &keys);
     LLVMValueRef block = LLVMBuildSub(b, tsr_block_add(emit, a->of.blocks, -1), j, "");
@@ -235,7 +235,7 @@ static void next_block(const attend *a, LLVMValueRef j, bool masked) {
     release(a, &values);
     for (unsigned i = 0; i < sums; i++)
         tsr_block_set(emit, a->result[i], LLVMBuildFMul(b, result[i], rescale[i / 2 % HALVES], ""));
-    keep_weights(a, block, scores);
+    store_weights(a, block, scores);
 }
 
 /* ---- the result ------------------------------------------------------------------------------ */
@@ -329,12 +329,12 @@ void tsr_block_open_attend(tsr_emit *emit) {
     LLVMValueRef warps = tsr_block_int(emit, GROUP_WARPS);
     LLVMValueRef group = LLVMBuildUDiv(emit->builder, block->warp, warps, "");
     LLVMValueRef last = tsr_block_int(emit, block->groups - 1);
-    if (!block->attends_in_turns || block->groups < 2) return;
+    if (!block->pingpong || block->groups < 2) return;
     LLVMBasicBlockRef opens = tsr_emit_block(emit, "first_turn"), rest = tsr_emit_block(emit, "");
     LLVMBuildCondBr(emit->builder, LLVMBuildICmp(emit->builder, LLVMIntEQ, group, last, ""), opens,
                     rest);
     LLVMPositionBuilderAtEnd(emit->builder, opens);
-    tsr_block_turn(emit, "bar.arrive $0, $1;", tsr_block_int(emit, 0), TURN_THREADS);
+    tsr_block_named_barrier(emit, "bar.arrive $0, $1;", tsr_block_int(emit, 0), PINGPONG_THREADS);
     LLVMBuildBr(emit->builder, rest);
     LLVMPositionBuilderAtEnd(emit->builder, rest);
 }
@@ -353,7 +353,7 @@ tsr_result tsr_block_emit_attend(tsr_emit *emit, MlirOperation op) {
         tsr_block_emit_grad(emit, op);
         return TSR_SUCCESS;
     }
-    attend a = {.of = tsr_block_read_attend(emit, op), .turns = tsr_op_flag(op, "turns")};
+    attend a = {.of = tsr_block_read_attend(emit, op), .pingpong = tsr_op_flag(op, "pingpong")};
     find_blocks(&a);
     if (emit->block->copies)
         copy_tile(&a);

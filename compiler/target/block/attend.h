@@ -57,8 +57,8 @@ void tsr_block_mask_scores(const tsr_attend *attend, const tsr_attend_rows *rows
 LLVMValueRef tsr_block_soften(const tsr_attend *attend, const tsr_attend_rows *rows, unsigned half,
                               LLVMValueRef *scores, bool first);
 /* Converts the weights of the block to pairs; dropped weights become 0. */
-void tsr_block_keep_weights(const tsr_attend *attend, const tsr_attend_rows *rows,
-                            LLVMValueRef block, LLVMValueRef *scores, LLVMValueRef *out_pairs);
+void tsr_block_store_weights(const tsr_attend *attend, const tsr_attend_rows *rows,
+                             LLVMValueRef block, LLVMValueRef *scores, LLVMValueRef *out_pairs);
 /* Called after the last block. Returns the factor for the sums of the result. Stores the logarithm
  * if the op has a buffer for it. */
 LLVMValueRef tsr_block_end_rows(const tsr_attend *attend, const tsr_attend_rows *rows,

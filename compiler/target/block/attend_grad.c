@@ -12,7 +12,7 @@
  *                      next one
  *                      wait for dQ: to shared memory, in f32
  *     two writers,     wait until it is the tile's turn at these queries; add dQ to theirs
- *     by turns
+ *     in rotation
  *
  * Each tile of queries counts the tiles of keys that have added to it. A tile of keys waits until
  * the count is its own position in the order, so that sums are the same in every run. Causal: tiles
@@ -43,8 +43,8 @@ enum {
     SUM_COLUMNS = 64,  /* columns of a warp group's part of dQ, transposed */
     SUM_REGISTERS = 32,
     REGISTERS_MAX = 64,
-    KEPT_PAIRS = 16, /* pairs of weights whose dropout bits share a register */
-    KEPT_MAX = REGISTERS_MAX / 2 / KEPT_PAIRS,
+    MASK_PAIRS = 16, /* pairs of weights whose dropout bits share a register */
+    MASKS_MAX = REGISTERS_MAX / 2 / MASK_PAIRS,
     STAGES = 2,
     RESIDENT_MAX = 64, /* tiles of a head that always run concurrently */
 };
@@ -77,7 +77,7 @@ typedef struct grad {
     int64_t ratio;         /* steps per tile of keys */
     int64_t repeat;        /* query heads per key head */
     int64_t tiles, rounds; /* tiles of keys; rounds of queries, in steps */
-    bool causal, turns;    /* turns: tiles begin at their own queries */
+    bool causal, rotates;  /* rotates: tiles begin at their own queries */
     double scale;
     uint32_t buffers;
     tsr_drop drop;
@@ -88,7 +88,8 @@ typedef struct grad {
     LLVMValueRef head, group, row, tile;
     LLVMValueRef per_head, steps;
     LLVMValueRef warp_group;
-    LLVMValueRef kept[KEPT_MAX]; /* memory: bits of the weights that the current step keeps */
+    LLVMValueRef
+        masks[MASKS_MAX]; /* memory: bits of the weights that the current step does not drop */
     LLVMValueRef dk[REGISTERS_MAX], dv[REGISTERS_MAX], scores[REGISTERS_MAX]; /* memory */
 } grad;
 
@@ -128,7 +129,7 @@ static grad read_grad(tsr_emit *emit, MlirOperation op) {
     g.ratio = g.rings[RING_K]->rows / g.step;
     g.tiles = g.size / g.rings[RING_K]->rows;
     g.rounds = g.size / g.step;
-    g.turns = !g.causal && g.tiles <= RESIDENT_MAX;
+    g.rotates = !g.causal && g.tiles <= RESIDENT_MAX;
     g.begins_anew = g.repeat > 1 || (!g.causal && g.d == BOX_COLUMNS);
     tsr_op_f64(op, "scale", &g.scale);
     return g;
@@ -162,17 +163,17 @@ static where find_step(const grad *g, LLVMValueRef step) {
     }
     w.queries = w.in_head;
     w.before = g->tile;
-    if (!g->causal && !g->turns) return w;
+    if (!g->causal && !g->rotates) return w;
     LLVMValueRef first = tsr_block_mul(g->emit, g->tile, g->ratio), zero = integer(g, 0);
     w.queries = LLVMBuildAdd(b, first, w.in_head, "");
-    if (g->turns) {
+    if (g->rotates) {
         LLVMValueRef over = tsr_block_add(g->emit, w.queries, -g->rounds);
         LLVMValueRef round = LLVMBuildICmp(b, LLVMIntSGE, over, zero, "");
         w.queries = LLVMBuildSelect(b, round, over, w.queries, "");
     }
     LLVMValueRef number = LLVMBuildUDiv(b, w.queries, integer(g, g->ratio), "");
     w.before = LLVMBuildSub(b, number, g->tile, "");
-    if (g->turns) {
+    if (g->rotates) {
         LLVMValueRef below = LLVMBuildICmp(b, LLVMIntSLT, w.before, zero, "");
         LLVMValueRef round = tsr_block_add(g->emit, w.before, g->tiles);
         w.before = LLVMBuildSelect(b, below, round, w.before, "");
@@ -451,10 +452,11 @@ static void begin_sums(const grad *g, const LLVMValueRef *weights, uint32_t by, 
                            .steps = (uint32_t)g->step / DEPTH,
                            .row_blocks = 1};
     LLVMValueRef given[2 * REGISTERS_MAX];
-    unsigned sums = sum_registers(g), held = score_registers(g) / 2;
+    unsigned sums = sum_registers(g), input_count = score_registers(g) / 2;
     get_all(g, memory, given, sums);
-    memcpy(given + sums, weights, held * sizeof *given);
-    tsr_block_unpack(g->emit, tsr_block_wgmma(g->emit, &p, given, sums, held), out_sums, sums);
+    memcpy(given + sums, weights, input_count * sizeof *given);
+    tsr_block_unpack(g->emit, tsr_block_wgmma(g->emit, &p, given, sums, input_count), out_sums,
+                     sums);
 }
 
 /* dQ, transposed: with a head dimension of 128 each warp group computes half of the dimension,
@@ -530,12 +532,12 @@ static void forget_lane(tsr_emit *emit) {
         tsr_block_asm(emit, tsr_block_i32(emit), "mov.b32 $0, $1;", "=r,r", &emit->lane, 1);
 }
 
-/* Finds the weights of the step that are kept: for each 16 pairs of registers a word, with bits k
- * and k + 16 for registers 2 k and 2 k + 1. */
+/* Finds the weights of the step that are not dropped: for each 16 pairs of registers a word, with
+ * bits k and k + 16 for registers 2 k and 2 k + 1. */
 static void draw_step(grad *g, LLVMValueRef step) {
     tsr_emit *emit = g->emit;
     LLVMBuilderRef b = emit->builder;
-    LLVMValueRef words[TSR_DROP_WORDS], kept[KEPT_MAX] = {NULL}, lane = emit->lane;
+    LLVMValueRef words[TSR_DROP_WORDS], masks[MASKS_MAX] = {NULL}, lane = emit->lane;
     if (!g->drop.some) return;
     forget_lane(emit);
     where w = find_step(g, step);
@@ -546,7 +548,7 @@ static void draw_step(grad *g, LLVMValueRef step) {
     counter =
         LLVMBuildAdd(b, LLVMBuildAdd(b, counter, tile, ""), tsr_block_transposed_counter(emit), "");
     for (unsigned pair = 0; pair < score_registers(g) / 2; pair++) {
-        unsigned column = pair / HALVES, half = pair % HALVES, k = pair % KEPT_PAIRS;
+        unsigned column = pair / HALVES, half = pair % HALVES, k = pair % MASK_PAIRS;
         if (column % 2 == 0 && half == 0) {
             LLVMValueRef at = tsr_block_add(emit, counter, column / 2 * (int64_t)g->drop.tile_row);
             tsr_block_draw(emit, &g->drop, at, words);
@@ -554,10 +556,10 @@ static void draw_step(grad *g, LLVMValueRef step) {
         }
         LLVMValueRef mask = tsr_block_drop_mask(emit, &g->drop, words[column % 2 + 2 * half]);
         mask = LLVMBuildAnd(b, mask, integer(g, (int64_t)0x10001 << k), "");
-        LLVMValueRef *to = &kept[pair / KEPT_PAIRS];
+        LLVMValueRef *to = &masks[pair / MASK_PAIRS];
         *to = k ? LLVMBuildOr(b, *to, mask, "") : mask;
     }
-    for (unsigned i = 0; i < KEPT_MAX && kept[i]; i++) tsr_block_set(emit, g->kept[i], kept[i]);
+    for (unsigned i = 0; i < MASKS_MAX && masks[i]; i++) tsr_block_set(emit, g->masks[i], masks[i]);
     emit->lane = lane;
 }
 
@@ -566,8 +568,8 @@ static void drop(const grad *g, LLVMValueRef *weights) {
     tsr_emit *emit = g->emit;
     LLVMBuilderRef b = emit->builder;
     for (unsigned i = 0; i < score_registers(g); i++) {
-        unsigned pair = i / 2, bit = pair % KEPT_PAIRS + i % 2 * KEPT_PAIRS;
-        LLVMValueRef stays = LLVMBuildAnd(b, tsr_block_get(emit, g->kept[pair / KEPT_PAIRS]),
+        unsigned pair = i / 2, bit = pair % MASK_PAIRS + i % 2 * MASK_PAIRS;
+        LLVMValueRef stays = LLVMBuildAnd(b, tsr_block_get(emit, g->masks[pair / MASK_PAIRS]),
                                           integer(g, INT64_C(1) << bit), "");
         stays = LLVMBuildICmp(b, LLVMIntNE, stays, integer(g, 0), "");
         weights[i] = LLVMBuildSelect(b, stays, weights[i], LLVMBuildFNeg(b, weights[i], ""), "");
@@ -575,8 +577,8 @@ static void drop(const grad *g, LLVMValueRef *weights) {
 }
 
 /* slopes = P C where P is not negative, otherwise P times minus the total. */
-static void multiply_kept(const grad *g, const tsr_slot *at, LLVMValueRef *weights,
-                          LLVMValueRef *slopes) {
+static void multiply_masked(const grad *g, const tsr_slot *at, LLVMValueRef *weights,
+                            LLVMValueRef *slopes) {
     LLVMBuilderRef b = g->emit->builder;
     LLVMValueRef from = row_address(g, at, 1), totals[2];
     for (unsigned i = 0; i < score_registers(g); i++) {
@@ -651,7 +653,7 @@ static void weigh(const grad *g, const tsr_slot *at, LLVMValueRef *dv, LLVMValue
     begin_sums(g, pairs, RING_DRESULT, at, g->dv, dv);
     tsr_block_wait_some(g->emit, 1, scores, count);
     if (g->drop.some)
-        multiply_kept(g, at, weights, scores);
+        multiply_masked(g, at, weights, scores);
     else
         for (unsigned i = 0; i < count; i++)
             scores[i] = LLVMBuildFMul(b, weights[i], scores[i], "");
@@ -723,8 +725,8 @@ static void begin_tile(grad *g) {
         tsr_block_set(emit, g->dv[i], constant(g, 0));
     }
     for (unsigned i = 0; i < count; i++) g->scores[i] = tsr_block_memory(emit, g->f32);
-    for (unsigned i = 0; i < count / 2 / KEPT_PAIRS; i++)
-        g->kept[i] = tsr_block_memory(emit, tsr_block_i32(emit));
+    for (unsigned i = 0; i < count / 2 / MASK_PAIRS; i++)
+        g->masks[i] = tsr_block_memory(emit, tsr_block_i32(emit));
     tsr_slot first = slot_of(g, integer(g, 0));
     wait_full(g, KEYS_FULL, NULL);
     wait_full(g, QUERIES_FULL, &first);

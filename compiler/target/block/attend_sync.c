@@ -25,8 +25,8 @@
 enum {
     REGISTERS_MAX = TSR_ATTEND_REGISTERS_MAX,
     ROW_BLOCKS_MAX = 2,
-    PARTS = 2,     /* parts of a block: keys, values */
-    HELD_MAX = 32, /* registers for queries that are kept */
+    PARTS = 2,                /* parts of a block: keys, values */
+    QUERY_REGISTERS_MAX = 32, /* registers for queries that are kept */
 };
 
 typedef struct attend {
@@ -37,7 +37,7 @@ typedef struct attend {
     tsr_attend_rows rows[ROW_BLOCKS_MAX];
     tsr_sync_copy copies[PARTS];
     bool holds; /* the queries are kept in registers */
-    LLVMValueRef queries[ROW_BLOCKS_MAX * HELD_MAX];
+    LLVMValueRef queries[ROW_BLOCKS_MAX * QUERY_REGISTERS_MAX];
     LLVMValueRef result[ROW_BLOCKS_MAX][REGISTERS_MAX]; /* memory */
 } attend;
 
@@ -97,7 +97,8 @@ static void load_queries(const attend *a, uint32_t m, uint32_t step, LLVMValueRe
 /* Loads the queries as the product needs them: 4 registers for each row block and step. */
 static void hold_queries(attend *a) {
     uint32_t steps = (uint32_t)a->of.d / DEPTH;
-    a->holds = steps * BLOCK_REGISTERS <= HELD_MAX / 2 && a->row_blocks == ROW_BLOCKS_MAX;
+    a->holds =
+        steps * BLOCK_REGISTERS <= QUERY_REGISTERS_MAX / 2 && a->row_blocks == ROW_BLOCKS_MAX;
     if (!a->holds) return;
     tsr_sync_wait(a->of.emit, a->of.key_ring->stages - 2);
     for (uint32_t m = 0; m < a->row_blocks; m++)
@@ -167,7 +168,7 @@ static void add_block(const attend *a, LLVMValueRef j, bool masked) {
         if (masked) tsr_block_mask_scores(&a->of, &a->rows[m], block, own);
         for (unsigned half = 0; half < HALVES; half++)
             rescale[half] = tsr_block_soften(&a->of, &a->rows[m], half, own, false);
-        tsr_block_keep_weights(&a->of, &a->rows[m], block, own, weights + (size_t)m * rows / 4);
+        tsr_block_store_weights(&a->of, &a->rows[m], block, own, weights + (size_t)m * rows / 4);
         for (unsigned i = 0; i < (unsigned)a->of.d / 2; i++)
             tsr_block_set(emit, a->result[m][i],
                           LLVMBuildFMul(b, tsr_block_get(emit, a->result[m][i]),
@@ -178,7 +179,7 @@ static void add_block(const attend *a, LLVMValueRef j, bool masked) {
 
 /* ---- the result ------------------------------------------------------------------------------ */
 
-/* Stores the warp's rows to the place of its queries, and copies them from there with 16 bytes per
+/* Stores the warp's rows over those of its queries, and copies them from there with 16 bytes per
  * thread. */
 static void store_result(const attend *a, LLVMValueRef (*pairs)[REGISTERS_MAX / 2]) {
     tsr_emit *emit = a->of.emit;

@@ -98,9 +98,9 @@ typedef struct tsr_block {
     uint32_t ahead_count, ahead_taken;
     bool fetches;
     tsr_block_fetch fetch;
-    bool attends_in_turns; /* warp groups take turns */
-    bool has_one_role;     /* attention without wgmma: threads copy for themselves */
-    bool pending, stored;  /* products not waited for; copies from shared memory not waited for */
+    bool pingpong;        /* warp groups take turns */
+    bool has_one_role;    /* attention without wgmma: threads copy for themselves */
+    bool pending, stored; /* products not waited for; copies from shared memory not waited for */
 } tsr_block;
 
 /* Emits one kernel; see tsr_emit_warp_func. */
@@ -123,7 +123,8 @@ void tsr_block_sync(tsr_emit *emit, bool of_group);
 void tsr_block_sync_apart(tsr_emit *emit);
 
 /* bar.sync or bar.arrive for the turn of `whose` (i32), among this number of threads. */
-void tsr_block_turn(tsr_emit *emit, const char *text, LLVMValueRef whose, uint32_t threads);
+void tsr_block_named_barrier(tsr_emit *emit, const char *text, LLVMValueRef whose,
+                             uint32_t threads);
 
 const tsr_ring *tsr_block_ring(tsr_emit *emit, MlirValue value);
 /* Start of the ring, the team's own if it has one. */
@@ -308,8 +309,8 @@ void tsr_block_first_thread(tsr_emit *emit, const char *text, const char *constr
  * from slot to slot. Each warp group has its own slots. */
 typedef struct tsr_boxes {
     const tsr_ring *ring;
-    uint32_t columns; /* columns of a box */
-    uint32_t across;  /* boxes of a row block */
+    uint32_t columns;   /* columns of a box */
+    uint32_t row_boxes; /* boxes of a row block */
     uint32_t all, slots;
     uint32_t row_blocks;
 } tsr_boxes;

@@ -33,17 +33,17 @@ static LLVMValueRef part_address(tsr_emit *emit, const tsr_ring *ring, LLVMValue
     LLVMValueRef second = LLVMBuildAnd(b, LLVMBuildLShr(b, lane, tsr_block_int(emit, 3), ""),
                                        tsr_block_int(emit, 1), "");
     LLVMValueRef half = LLVMBuildLShr(b, lane, tsr_block_int(emit, 4), "");
-    LLVMValueRef down = transposed ? half : second, across = transposed ? second : half;
+    LLVMValueRef down = transposed ? half : second, column_step = transposed ? second : half;
     row = LLVMBuildAdd(b, row, tsr_block_mul(emit, down, BLOCK_ROWS / HALVES), "");
     LLVMValueRef first = first_row_of_warp(emit), chunks = LLVMBuildUDiv(b, first, eight, "");
     if (transposed) {
         row = tsr_block_add(emit, row, (int64_t)part * BLOCK_ROWS);
-        across = LLVMBuildAdd(b, across, chunks, "");
+        column_step = LLVMBuildAdd(b, column_step, chunks, "");
     } else {
         row = LLVMBuildAdd(b, row, first, "");
-        across = tsr_block_add(emit, across, 2 * (int64_t)part);
+        column_step = tsr_block_add(emit, column_step, 2 * (int64_t)part);
     }
-    return tsr_block_chunk(emit, ring, from, row, across);
+    return tsr_block_chunk(emit, ring, from, row, column_step);
 }
 
 LLVMValueRef tsr_block_part_address(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from,

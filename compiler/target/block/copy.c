@@ -317,10 +317,10 @@ static void copy_boxes(tsr_emit *emit, MlirOperation op, const tsr_ring *ring, L
     tsr_share share;
     bool shared = read_share(op, &share);
     if (shared) {
-        LLVMValueRef own, turn = tsr_block_int(emit, share.count);
+        LLVMValueRef own, round = tsr_block_int(emit, share.count);
         first_sharer(emit, &share, &own);
-        turn = LLVMBuildURem(b, slot->count, turn, "");
-        rest = tsr_block_if(emit, LLVMBuildICmp(b, LLVMIntEQ, turn, own, ""), "turn");
+        round = LLVMBuildURem(b, slot->count, round, "");
+        rest = tsr_block_if(emit, LLVMBuildICmp(b, LLVMIntEQ, round, own, ""), "turn");
     }
     for (size_t d = 0; d < rank; d++)
         at[d] = LLVMBuildTrunc(emit->builder, tsr_emit_operand(emit, op, rank - d),
@@ -330,8 +330,8 @@ static void copy_boxes(tsr_emit *emit, MlirOperation op, const tsr_ring *ring, L
     if (shared) tsr_block_end_if(emit, rest);
 }
 
-/* Arguments of a copy by threads, for each piece. */
-typedef struct pieces {
+/* Arguments of a copy by threads, for each segment. */
+typedef struct segments {
     MlirOperation op;
     const tsr_ring *ring;
     LLVMValueRef to;        /* i32 */
@@ -339,8 +339,8 @@ typedef struct pieces {
     LLVMValueRef from;      /* pointer to that position */
     int64_t rows, columns;  /* rows and columns of the buffer */
     int64_t pitch;          /* pitch of the buffer */
-    uint32_t bytes;         /* bytes of a piece */
-} pieces;
+    uint32_t bytes;         /* bytes of a segment */
+} segments;
 
 static void copy_narrow(tsr_emit *emit, LLVMValueRef to, LLVMValueRef from, LLVMValueRef size) {
     LLVMValueRef args[] = {to, from, size};
@@ -350,8 +350,8 @@ static void copy_narrow(tsr_emit *emit, LLVMValueRef to, LLVMValueRef from, LLVM
                   "r,l,r,~{memory}", args, 3);
 }
 
-/* Bytes of the piece that are inside the buffer, i32: the rest becomes 0. */
-static LLVMValueRef size_of(tsr_emit *emit, const pieces *p, LLVMValueRef column,
+/* Bytes of the segment that are inside the buffer, i32: the rest becomes 0. */
+static LLVMValueRef size_of(tsr_emit *emit, const segments *p, LLVMValueRef column,
                             LLVMValueRef inside) {
     LLVMBuilderRef b = emit->builder;
     LLVMTypeRef i64 = LLVMInt64TypeInContext(emit->llvm);
@@ -366,7 +366,7 @@ static LLVMValueRef size_of(tsr_emit *emit, const pieces *p, LLVMValueRef column
     return LLVMBuildSelect(b, inside, size, tsr_block_int(emit, 0), "");
 }
 
-static void copy_piece(tsr_emit *emit, const pieces *p, LLVMValueRef number) {
+static void copy_segment(tsr_emit *emit, const segments *p, LLVMValueRef number) {
     LLVMBuilderRef b = emit->builder;
     LLVMTypeRef i64 = LLVMInt64TypeInContext(emit->llvm);
     int64_t eb = p->ring->element_bytes, per_row = p->ring->columns * eb / p->bytes;
@@ -402,20 +402,20 @@ static void copy_piece(tsr_emit *emit, const pieces *p, LLVMValueRef number) {
     tsr_block_asm(emit, NULL, text, "r,l,r,~{memory}", args, 3);
 }
 
-static void copy_pieces(tsr_emit *emit, const pieces *p) {
+static void copy_segments(tsr_emit *emit, const segments *p) {
     LLVMBuilderRef b = emit->builder;
     const tsr_ring *ring = p->ring;
     uint32_t count = ring->rows * ring->columns * ring->element_bytes / p->bytes;
     uint32_t rounds = (count + TSR_BLOCK_GROUP - 1) / TSR_BLOCK_GROUP;
     for (uint32_t i = 0; i < rounds && rounds <= UNROLL_MAX; i++)
-        copy_piece(emit, p, tsr_block_add(emit, emit->block->thread, i * TSR_BLOCK_GROUP));
+        copy_segment(emit, p, tsr_block_add(emit, emit->block->thread, i * TSR_BLOCK_GROUP));
     if (rounds <= UNROLL_MAX) return;
     LLVMBasicBlockRef before = LLVMGetInsertBlock(b), loop = tsr_emit_block(emit, "pieces"),
                       done = tsr_emit_block(emit, "copied");
     LLVMBuildBr(b, loop);
     LLVMPositionBuilderAtEnd(b, loop);
     LLVMValueRef number = LLVMBuildPhi(b, tsr_block_i32(emit), "");
-    copy_piece(emit, p, number);
+    copy_segment(emit, p, number);
     LLVMValueRef next = tsr_block_add(emit, number, TSR_BLOCK_GROUP);
     LLVMValueRef values[] = {emit->block->thread, next};
     LLVMBasicBlockRef from[] = {before, LLVMGetInsertBlock(b)};
@@ -425,7 +425,7 @@ static void copy_pieces(tsr_emit *emit, const pieces *p) {
     LLVMPositionBuilderAtEnd(b, done);
 }
 
-/* The largest size whose alignment every piece has: rows with a pitch may end within a chunk. */
+/* The largest size whose alignment every segment has: rows with a pitch may end within a chunk. */
 static uint32_t piece_bytes(int64_t pitch_bytes) {
     uint32_t bytes = CHUNK_BYTES;
     while (pitch_bytes % bytes) bytes /= 2;
@@ -438,13 +438,13 @@ static void copy_by_threads(tsr_emit *emit, MlirOperation op, const tsr_ring *ri
     LLVMTypeRef i64 = LLVMInt64TypeInContext(emit->llvm);
     MlirType type = mlirValueGetType(tsr_op_operand(op, 0));
     int64_t rank = mlirShapedTypeGetRank(type);
-    pieces p = {.op = op,
-                .ring = ring,
-                .to = to,
-                .row = tsr_emit_operand(emit, op, (size_t)rank - 1),
-                .rows = mlirShapedTypeGetDimSize(type, rank - 2),
-                .columns = mlirShapedTypeGetDimSize(type, rank - 1),
-                .pitch = tsr_buffer_row(type)};
+    segments p = {.op = op,
+                  .ring = ring,
+                  .to = to,
+                  .row = tsr_emit_operand(emit, op, (size_t)rank - 1),
+                  .rows = mlirShapedTypeGetDimSize(type, rank - 2),
+                  .columns = mlirShapedTypeGetDimSize(type, rank - 1),
+                  .pitch = tsr_buffer_row(type)};
     p.bytes = piece_bytes(p.pitch * ring->element_bytes);
     LLVMValueRef column = tsr_emit_operand(emit, op, (size_t)rank), offset = tsr_emit_int(i64, 0);
     for (int64_t d = 0; d < rank; d++) {
@@ -456,7 +456,7 @@ static void copy_by_threads(tsr_emit *emit, MlirOperation op, const tsr_ring *ri
     p.from = LLVMBuildGEP2(b, LLVMInt8TypeInContext(emit->llvm), tsr_emit_operand(emit, op, 0),
                            &offset, 1, "");
     p.left = LLVMBuildSub(b, tsr_emit_int(i64, p.columns), column, "");
-    copy_pieces(emit, &p);
+    copy_segments(emit, &p);
 }
 
 void tsr_block_emit_async_copy(tsr_emit *emit, MlirOperation op) {

@@ -3,7 +3,7 @@
  * Philox4x32-10 of counters {step, lower, upper, 0} (runtime/base/random/philox.h). The step and
  * the upper word are the same for a whole head, so the first three rounds need two products and the
  * other seven need all: 16 of 20. Numbers of 15 bits are compared two at a time, with f16
- * comparisons of the same bits. The order is the same except for NaNs, which are always kept. The
+ * comparisons of the same bits. The order is the same except for NaNs, which are never dropped. The
  * threshold is therefore at most the number of infinity.
  */
 #include "compiler/target/block/drop.h"

@@ -12,7 +12,7 @@ enum { TSR_DROP_WORDS = 4, TSR_DROP_ROUNDS = 10 };
 
 typedef struct tsr_drop {
     bool some;         /* the op has dropout; otherwise no field below is set */
-    double left;       /* 1 - rate: the divisor of kept weights */
+    double left;       /* 1 - rate: the divisor of weights that are not dropped */
     int64_t threshold; /* weights with lower numbers are dropped */
     uint32_t tile_row; /* number of counters of a row of tiles */
     int64_t stream;
@@ -30,8 +30,8 @@ void tsr_block_begin_drop(tsr_emit *emit, MlirOperation attend, tsr_drop *drop, 
 /* Draws the words of a counter (i32) of the head. */
 void tsr_block_draw(tsr_emit *emit, const tsr_drop *drop, LLVMValueRef counter,
                     LLVMValueRef out_words[static TSR_DROP_WORDS]);
-/* Forward: the mask of a pair of 16-bit weights: all bits of kept weights are 1. `word` has their
- * numbers. */
+/* Forward: the mask of a pair of 16-bit weights: all bits of weights that are not dropped are 1.
+ * `word` has their numbers. */
 LLVMValueRef tsr_block_drop_mask(tsr_emit *emit, const tsr_drop *drop, LLVMValueRef word);
 /* Transposed: a lane has queries 2 (lane % 4) and the next one, and key lane / 4 of eight. Draw the
  * words of counter tsr_block_transposed_counter (of the tile). After tsr_block_transpose_words a

@@ -64,9 +64,9 @@ static void ask_box(tsr_emit *emit, const tsr_boxes *boxes, uint32_t number) {
         .rows = GROUP_ROWS, .columns = boxes->columns, .element_bytes = boxes->ring->element_bytes};
     for (size_t d = 0; d < rank; d++)
         at[d] = LLVMBuildTrunc(b, tsr_emit_operand(emit, op, rank - d), tsr_block_i32(emit), "");
-    at[0] = tsr_block_add(emit, at[0], (int64_t)(number % boxes->across) * boxes->columns);
+    at[0] = tsr_block_add(emit, at[0], (int64_t)(number % boxes->row_boxes) * boxes->columns);
     at[1] = LLVMBuildAdd(b, at[1], tsr_block_group_row(emit, boxes), "");
-    at[1] = tsr_block_add(emit, at[1], (int64_t)(number / boxes->across) * GROUP_ROWS);
+    at[1] = tsr_block_add(emit, at[1], (int64_t)(number / boxes->row_boxes) * GROUP_ROWS);
     int64_t offset = 0;
     LLVMValueRef to = tsr_block_box_slot(emit, boxes, number, &offset);
     LLVMValueRef barrier = barrier_of(emit, boxes, number);

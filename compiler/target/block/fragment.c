@@ -42,14 +42,14 @@ tsr_layout tsr_block_layout(tsr_emit *emit, int64_t rows, int64_t columns) {
             b, l.warp_row, tsr_block_mul(emit, LLVMBuildURem(b, warp, four, ""), BLOCK_ROWS), "");
         l.warp_column = zero;
     } else {
-        uint32_t across = warp_columns(block, rows, columns);
-        int64_t warp_rows = rows / (block->warps / across);
-        LLVMValueRef width = tsr_block_int(emit, across);
+        uint32_t per_row = warp_columns(block, rows, columns);
+        int64_t warp_rows = rows / (block->warps / per_row);
+        LLVMValueRef width = tsr_block_int(emit, per_row);
         l.row_blocks = (uint32_t)(warp_rows / BLOCK_ROWS);
         l.step = BLOCK_ROWS;
-        l.column_blocks = (uint32_t)(columns / across / BLOCK_COLUMNS);
+        l.column_blocks = (uint32_t)(columns / per_row / BLOCK_COLUMNS);
         l.warp_row = tsr_block_mul(emit, LLVMBuildUDiv(b, warp, width, ""), warp_rows);
-        l.warp_column = tsr_block_mul(emit, LLVMBuildURem(b, warp, width, ""), columns / across);
+        l.warp_column = tsr_block_mul(emit, LLVMBuildURem(b, warp, width, ""), columns / per_row);
     }
     LLVMValueRef lane = emit->lane;
     l.row = LLVMBuildAdd(b, l.warp_row, LLVMBuildLShr(b, lane, tsr_block_int(emit, 2), ""), "");
@@ -311,7 +311,7 @@ LLVMValueRef tsr_block_narrow(tsr_emit *emit, MlirType element, LLVMValueRef low
                          "=r,f,f", args, 2);
 }
 
-/* Stores two neighbours of a row to their place in the ring. */
+/* Stores two neighbours of a row to their slot in the ring. */
 static void put_pair(tsr_emit *emit, const tsr_ring *ring, MlirType element, LLVMValueRef at,
                      LLVMValueRef row, LLVMValueRef column, LLVMValueRef *values) {
     LLVMBuilderRef b = emit->builder;
@@ -502,11 +502,11 @@ typedef struct through {
 
 tsr_boxes tsr_block_boxes(const tsr_ring *ring, const tsr_layout *layout) {
     uint32_t columns = TSR_BLOCK_SWIZZLE_BYTES / ring->element_bytes;
-    uint32_t across = (layout->column_blocks * BLOCK_COLUMNS + columns - 1) / columns;
+    uint32_t row_boxes = (layout->column_blocks * BLOCK_COLUMNS + columns - 1) / columns;
     return (tsr_boxes){.ring = ring,
                        .columns = columns,
-                       .across = across,
-                       .all = layout->row_blocks * across,
+                       .row_boxes = row_boxes,
+                       .all = layout->row_blocks * row_boxes,
                        .slots = ring->stages * layout->row_blocks,
                        .row_blocks = layout->row_blocks};
 }
@@ -556,11 +556,11 @@ static void copy_stored(tsr_emit *emit, const through *store, const tsr_boxes *b
     LLVMBuilderRef b = emit->builder;
     bool transposed = tsr_op_flag(store->to.op, "transposed");
     LLVMValueRef group_row = tsr_block_group_row(emit, boxes);
-    LLVMValueRef down = widen(emit, tsr_block_add(emit, group_row, (int64_t)m * GROUP_ROWS));
-    LLVMValueRef across =
+    LLVMValueRef step = widen(emit, tsr_block_add(emit, group_row, (int64_t)m * GROUP_ROWS));
+    LLVMValueRef offset =
         tsr_emit_int(LLVMInt64TypeInContext(emit->llvm), (int64_t)c * boxes->columns);
-    LLVMValueRef row = LLVMBuildAdd(b, store->to.row, transposed ? across : down, "");
-    LLVMValueRef column = LLVMBuildAdd(b, store->to.column, transposed ? down : across, "");
+    LLVMValueRef row = LLVMBuildAdd(b, store->to.row, transposed ? offset : step, "");
+    LLVMValueRef column = LLVMBuildAdd(b, store->to.column, transposed ? step : offset, "");
     copy_box(emit, &store->to, box, transposed ? columns : GROUP_ROWS, row, column);
 }
 
@@ -691,7 +691,7 @@ static tsr_result store_through(tsr_emit *emit, const through *stores, uint32_t 
     bool apart = count > 1 || (exposed && !mlirOperationIsNull(stores->of.op));
     boxes.all *= count;
     for (uint32_t m = 0; m < boxes.row_blocks; m++)
-        for (uint32_t c = 0; c < boxes.across; c++)
+        for (uint32_t c = 0; c < boxes.row_boxes; c++)
             for (uint32_t i = 0; i < count; i += together, number += together) {
                 box_part part = part_of(&stores->of.layout, &boxes, m, c);
                 LLVMBasicBlockRef rest = apart ? begin_apart(emit) : NULL;

@@ -6,7 +6,7 @@
  *         else                 for (program = block; program < grid; program += blocks) the rest
  *     }
  */
-#include "compiler/ir/features.h"
+#include "compiler/ir/targets/features.h"
 #include "compiler/shim/shim.h"
 #include "compiler/target/block/block.h"
 #include "compiler/target/block/sizes.h"
@@ -19,11 +19,11 @@
 #include <string.h>
 
 enum {
-    RING_ALIGN = 1024,   /* alignment of a swizzled matrix: the swizzle depends on the address */
-    PTX_KERNEL = 71,     /* LLVM's number of the calling convention */
-    NAMED_GROUP = 1,     /* first barrier of the warp groups */
-    NAMED_COMPUTING = 8, /* first barrier of the teams */
-    NAMED_TURN = 10,     /* first barrier of the turns */
+    RING_ALIGN = 1024,     /* alignment of a swizzled matrix: the swizzle depends on the address */
+    PTX_KERNEL = 71,       /* LLVM's number of the calling convention */
+    NAMED_GROUP = 1,       /* first barrier of the warp groups */
+    NAMED_COMPUTING = 8,   /* first barrier of the teams */
+    PINGPONG_BARRIER = 10, /* first barrier of the turns */
     TEAMS_MAX = 2,
     FILE_REGISTERS = 65536,
     SET_REGISTERS_MAX = 240,
@@ -82,7 +82,7 @@ void tsr_block_sync(tsr_emit *emit, bool of_group) {
     tsr_block_asm(emit, NULL, "bar.sync $0, $1;", "r,r,~{memory}", args, 2);
 }
 
-/* bar.sync promises that all threads come to the same instruction, and compute-sanitizer checks
+/* bar.sync promises that all threads reach the same instruction, and compute-sanitizer checks
  * it. */
 void tsr_block_sync_apart(tsr_emit *emit) {
     LLVMValueRef args[] = {tsr_block_int(emit, NAMED_COMPUTING),
@@ -91,8 +91,10 @@ void tsr_block_sync_apart(tsr_emit *emit) {
     tsr_block_asm(emit, NULL, "barrier.sync $0, $1;", "r,r,~{memory}", args, 2);
 }
 
-void tsr_block_turn(tsr_emit *emit, const char *text, LLVMValueRef whose, uint32_t threads) {
-    LLVMValueRef args[] = {tsr_block_add(emit, whose, NAMED_TURN), tsr_block_int(emit, threads)};
+void tsr_block_named_barrier(tsr_emit *emit, const char *text, LLVMValueRef whose,
+                             uint32_t threads) {
+    LLVMValueRef args[] = {tsr_block_add(emit, whose, PINGPONG_BARRIER),
+                           tsr_block_int(emit, threads)};
     tsr_block_asm(emit, NULL, text, "r,r,~{memory}", args, 2);
 }
 
@@ -460,40 +462,40 @@ static void divide_registers(tsr_emit *emit) {
 
 /* ---- turns of teams -------------------------------------------------------------------------- */
 
-static void turn(tsr_emit *emit, const char *text, LLVMValueRef team) {
+static void team_barrier(tsr_emit *emit, const char *text, LLVMValueRef team) {
     const tsr_block *block = emit->block;
-    tsr_block_turn(emit, text, team, block->teams * block->warps * WARP_LANES);
+    tsr_block_named_barrier(emit, text, team, block->teams * block->warps * WARP_LANES);
 }
 
 /* Passes the turn to the other team. */
-static void give_turn(tsr_emit *emit) {
+static void pass_to_next_team(tsr_emit *emit) {
     LLVMValueRef other =
         LLVMBuildSub(emit->builder, tsr_block_int(emit, TEAMS_MAX - 1), emit->block->team, "");
-    turn(emit, "bar.arrive $0, $1;", other);
+    team_barrier(emit, "bar.arrive $0, $1;", other);
 }
 
 /* Team 0 has the first turn. */
-static void open_turns(tsr_emit *emit) {
+static void open_pingpong(tsr_emit *emit) {
     LLVMBasicBlockRef first, last;
     branch_if(emit, is_zero(emit, emit->block->team), &first, &last, "first_turn");
-    LLVMBasicBlockRef begin = tsr_emit_block(emit, "turns");
+    LLVMBasicBlockRef begin = tsr_emit_block(emit, "pingpong");
     LLVMBuildBr(emit->builder, begin);
     LLVMPositionBuilderAtEnd(emit->builder, last);
-    give_turn(emit);
+    pass_to_next_team(emit);
     LLVMBuildBr(emit->builder, begin);
     LLVMPositionBuilderAtEnd(emit->builder, begin);
 }
 
-static bool takes_turns(const tsr_block *block) { return block->teams > 1 && !block->copies; }
+static bool is_pingpong(const tsr_block *block) { return block->teams > 1 && !block->copies; }
 
 void tsr_block_before_loop(tsr_emit *emit, MlirOperation loop) {
     (void)loop; /* the only one */
-    if (takes_turns(emit->block)) turn(emit, "bar.sync $0, $1;", emit->block->team);
+    if (is_pingpong(emit->block)) team_barrier(emit, "bar.sync $0, $1;", emit->block->team);
 }
 
 void tsr_block_after_loop(tsr_emit *emit, MlirOperation loop) {
     (void)loop;
-    if (takes_turns(emit->block)) give_turn(emit);
+    if (is_pingpong(emit->block)) pass_to_next_team(emit);
 }
 
 /* Emits the loop over all programs of the block, in the current role. */
@@ -508,12 +510,12 @@ static tsr_result emit_role(tsr_emit *emit, MlirBlock body, LLVMBasicBlockRef do
         LLVMBuildZExt(b, special(emit, "llvm.nvvm.read.ptx.sreg.nctaid.x"), i64, "");
     LLVMValueRef limit = LLVMGetParam(emit->function, block->grid_index);
     LLVMValueRef used = tsr_block_int(emit, 0);
-    if (takes_turns(block)) {
+    if (is_pingpong(block)) {
         LLVMValueRef team = LLVMBuildZExt(b, block->team, i64, "");
         begin = LLVMBuildAdd(b, begin, LLVMBuildMul(b, team, step, ""), "");
         step = LLVMBuildMul(b, step, tsr_emit_int(i64, block->teams), "");
         used = tsr_block_mul(emit, block->team, block->program_stages);
-        open_turns(emit);
+        open_pingpong(emit);
     }
     if (!block->copies) tsr_block_open_attend(emit);
     LLVMBuildStore(b, used, block->used);
@@ -530,7 +532,7 @@ static tsr_result emit_role(tsr_emit *emit, MlirBlock body, LLVMBasicBlockRef do
     TRY(emit->ctx, tsr_emit_ops(emit, body));
     if (!block->copies) tsr_block_wait_products(emit, (MlirValue){NULL});
     int64_t stages = (int64_t)block->teams * block->program_stages;
-    if (takes_turns(block))
+    if (is_pingpong(block))
         LLVMBuildStore(b, tsr_block_add(emit, block->base, stages), block->used);
     LLVMValueRef next = LLVMBuildNSWAdd(b, emit->program, step, "");
     LLVMValueRef values[] = {begin, next};

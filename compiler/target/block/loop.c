@@ -120,7 +120,7 @@ void tsr_block_follow(tsr_emit *emit, bool waits) {
     LLVMValueRef edge = tsr_block_int(emit, waits ? 0 : (int64_t)block->groups - 1);
     LLVMBasicBlockRef rest =
         tsr_block_if(emit, LLVMBuildICmp(b, LLVMIntNE, group, edge, ""), "follow");
-    tsr_block_turn(emit, waits ? "bar.sync $0, $1;" : "bar.arrive $0, $1;",
-                   waits ? group : tsr_block_add(emit, group, 1), 2 * TSR_BLOCK_GROUP);
+    tsr_block_named_barrier(emit, waits ? "bar.sync $0, $1;" : "bar.arrive $0, $1;",
+                            waits ? group : tsr_block_add(emit, group, 1), 2 * TSR_BLOCK_GROUP);
     tsr_block_end_if(emit, rest);
 }

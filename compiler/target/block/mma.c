@@ -71,17 +71,17 @@ static void add(text *t, const char *format, ...) {
 }
 
 /* The parts of a descriptor that do not depend on the address. */
-static uint64_t descriptor_bits(const tsr_ring *ring, bool along_rows) {
-    uint64_t leading = along_rows ? 1 : (uint64_t)ring->rows * TSR_BLOCK_SWIZZLE_BYTES >> 4;
+static uint64_t descriptor_bits(const tsr_ring *ring, bool by_rows) {
+    uint64_t leading = by_rows ? 1 : (uint64_t)ring->rows * TSR_BLOCK_SWIZZLE_BYTES >> 4;
     uint64_t stride = SWIZZLE_ATOM_BYTES >> 4, swizzle_128 = 1;
     return leading << 16 | stride << 32 | swizzle_128 << 62;
 }
 
 /* The increment of a descriptor from the first step of K to step number `step`. */
-static uint64_t step_units(const tsr_ring *ring, bool along_rows, uint32_t step) {
+static uint64_t step_units(const tsr_ring *ring, bool by_rows, uint32_t step) {
     uint32_t per_block = TSR_BLOCK_SWIZZLE_BYTES / STEP_BYTES;
     uint64_t bytes;
-    if (along_rows)
+    if (by_rows)
         bytes = (uint64_t)(step / per_block) * ring->rows * TSR_BLOCK_SWIZZLE_BYTES +
                 (uint64_t)(step % per_block) * STEP_BYTES;
     else
@@ -90,13 +90,13 @@ static uint64_t step_units(const tsr_ring *ring, bool along_rows, uint32_t step)
 }
 
 static LLVMValueRef descriptor(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef at,
-                               bool along_rows) {
+                               bool by_rows) {
     LLVMBuilderRef b = emit->builder;
     LLVMTypeRef i64 = LLVMInt64TypeInContext(emit->llvm);
     LLVMValueRef low = LLVMBuildAnd(b, at, tsr_block_int(emit, 0x3FFFF), "");
     low = LLVMBuildLShr(b, low, tsr_block_int(emit, 4), "");
     return LLVMBuildOr(b, LLVMBuildZExt(b, low, i64, ""),
-                       tsr_emit_int(i64, (int64_t)descriptor_bits(ring, along_rows)), "");
+                       tsr_emit_int(i64, (int64_t)descriptor_bits(ring, by_rows)), "");
 }
 
 /* The address of the warp group's row block m of A. */
@@ -325,19 +325,19 @@ void tsr_block_multiply(tsr_emit *emit, MlirType element, LLVMValueRef *sums, LL
 
 static void emit_mma_sync(tsr_emit *emit, MlirOperation op, const tsr_block_product *p) {
     enum { ROW_BLOCKS_MAX = 16 };
-    LLVMValueRef sums[TSR_BLOCK_REGISTERS_MAX], held[TSR_BLOCK_REGISTERS_MAX];
+    LLVMValueRef sums[TSR_BLOCK_REGISTERS_MAX], inputs[TSR_BLOCK_REGISTERS_MAX];
     LLVMValueRef a[ROW_BLOCKS_MAX][4], b[4];
     const tsr_layout *l = &p->layout;
     unsigned count = take_registers(emit, tsr_op_operand(op, 2), sums);
     TSR_ASSERT(l->row_blocks <= ROW_BLOCKS_MAX);
-    if (!p->a) take_registers(emit, tsr_op_operand(op, 0), held);
+    if (!p->a) take_registers(emit, tsr_op_operand(op, 0), inputs);
     for (uint32_t s = 0; s < p->steps; s++) {
         for (uint32_t m = 0; m < l->row_blocks; m++) {
             if (p->a)
                 load_a(emit, p->a, p->a_at, tsr_block_add(emit, l->warp_row, m * l->step), s,
                        p->a_transposed, a[m]);
             else
-                memcpy(a[m], held + 4 * (m * p->steps + s), sizeof a[m]);
+                memcpy(a[m], inputs + 4 * (m * p->steps + s), sizeof a[m]);
             round_factors(emit, p, a[m]);
         }
         for (uint32_t j = 0; j < l->column_blocks; j += 2) {

@@ -189,8 +189,8 @@ LLVMValueRef tsr_block_soften(const tsr_attend *a, const tsr_attend_rows *rows, 
     return rescale;
 }
 
-void tsr_block_keep_weights(const tsr_attend *a, const tsr_attend_rows *rows, LLVMValueRef block,
-                            LLVMValueRef *scores, LLVMValueRef *out_pairs) {
+void tsr_block_store_weights(const tsr_attend *a, const tsr_attend_rows *rows, LLVMValueRef block,
+                             LLVMValueRef *scores, LLVMValueRef *out_pairs) {
     tsr_emit *emit = a->emit;
     LLVMBuilderRef b = emit->builder;
     LLVMValueRef words[TSR_DROP_WORDS], counter = NULL;

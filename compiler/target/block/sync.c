@@ -138,7 +138,7 @@ void tsr_sync_meet(tsr_emit *emit) {
 }
 
 /* A pair is in the chunk of its 8 columns. The swizzle moves the same chunk of different rows to
- * different places, so that a warp uses all banks. */
+ * different positions, so that a warp uses all banks. */
 void tsr_sync_put_rows(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef to, LLVMValueRef row,
                        LLVMValueRef *pairs, uint32_t count) {
     LLVMBuilderRef b = emit->builder;

@@ -34,8 +34,9 @@ static MlirAttribute kernel_type(MlirContext context, MlirOperation func, size_t
 }
 
 static TSR_RESULT declare_kernel(tsr_ctx *ctx, MlirOperation func) {
-    static const char *const facts[] = {
-        "grid", "in_place", TSR_SEGMENTS_NAME, "faults", "prepacks", "flops", "bytes"};
+    static const char *const facts[] = {"grid",   "in_place",        TSR_SEGMENTS_NAME,
+                                        "faults", "prepacks",        "flops",
+                                        "bytes",  TSR_OPEN_GRID_NAME};
     tsr_builder at = tsr_builder_before(func);
     int64_t outputs = 0;
     size_t arguments = (size_t)mlirBlockGetNumArguments(tsr_op_body(func)), count = 2;

@@ -6,11 +6,11 @@
  *
  * Outline: find the waits, longest first · at the busiest launch choose as many as needed, and
  * estimate the end of each copy from the estimated times of launches and copies; repeat until no
- * launch uses too much · if that is not enough, let launches wait for copies · place the values;
+ * launch uses too much · if that is not enough, let launches wait for copies · assign the slots;
  * use a lower aim as long as placement leaves gaps.
  *
  * A value becomes two values: the original, up to its copy to the host, and the value copied back,
- * which may have another place. Nothing else in the program changes, so the results are bit-equal.
+ * which may have another slot. Nothing else in the program changes, so the results are bit-equal.
  *
  * Waits that begin after the forward pass and end in the backward pass are known as activation
  * offload: Rhu et al., "vDNN: Virtualized Deep Neural Networks for Scalable, Memory-Efficient
@@ -18,7 +18,7 @@
  * liveness.
  */
 #include "compiler/ir/attributes.h"
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 #include "compiler/schedule/memory/plan.h"
 #include "compiler/target/host/planner.h"
 #include "compiler/target/target.h"
@@ -38,7 +38,7 @@ enum {
 /* A value that no launch in between `after` and `before` touches. */
 typedef struct wait {
     uint32_t value, after, before;
-    uint32_t gone_at, begin_at; /* launches before which its place becomes free, and before which it
+    uint32_t gone_at, begin_at; /* launches before which its slot becomes free, and before which it
                                    begins to return */
     uint64_t bytes;
     double seconds; /* length of the wait */
@@ -50,7 +50,7 @@ typedef struct wait {
 typedef struct offload {
     planner *p;
     const tsr_device_rates *rates;
-    uint64_t *bytes;   /* value -> bytes of its place; 0 if it has none */
+    uint64_t *bytes;   /* value -> bytes of its slot; 0 if it has none */
     double *begins;    /* launch -> seconds; one more, for the end */
     uint64_t *live;    /* launch -> bytes in use without any offload; one more, for the end */
     uint64_t *left;    /* launch -> bytes in use without the taken waits */
@@ -445,7 +445,7 @@ static TSR_RESULT apply_all(offload *o, const value *values, uint32_t value_coun
 /* ---- emit ------------------------------------------------------------------------------------ */
 
 /* The order of the steps before one launch. Values leave first, so that returning values find their
- * place free. */
+ * slot free. */
 typedef enum step { GOES, HAS_GONE, RETURNS, IS_BACK, STEPS } step;
 
 static uint32_t launch_of(const move *m, step of) {
@@ -559,37 +559,38 @@ static TSR_RESULT refuse(const planner *p, uint64_t whole, uint64_t least, const
          p->entry->name, whole, least, why, p->workspace_max);
 }
 
-/* Chooses waits for this aim and places the values; *out_most: bytes of the busiest launch. */
+/* Chooses waits for this aim and assigns slots to the values; *out_most: bytes of the busiest
+ * launch. */
 static TSR_RESULT try_aim(offload *o, uint64_t aim, const value *values, uint32_t value_count,
-                          uint64_t *out_most, uint64_t *out_placed) {
+                          uint64_t *out_most, uint64_t *out_total) {
     planner *p = o->p;
     *out_most = choose(o, aim);
-    *out_placed = 0;
+    *out_total = 0;
     limit_copies(o);
     TRY(p->ctx, apply_all(o, values, value_count));
-    return tsr_planner_assign(p, TSR_SPACE_WORKSPACE, false, out_placed);
+    return tsr_planner_assign(p, TSR_SPACE_WORKSPACE, false, out_total);
 }
 
 /* Lowers the aim step by step, at the end to the lowest one possible. */
-static TSR_RESULT aim_lower(offload *o, uint64_t whole, uint64_t *out_placed) {
+static TSR_RESULT aim_lower(offload *o, uint64_t whole, uint64_t *out_total) {
     planner *p = o->p;
     const value *values = p->values;
     uint32_t value_count = p->value_count;
     uint64_t max = p->workspace_max, aim = max, most = 0, least = UINT64_MAX;
     for (int round = 0; round < ROUNDS_MAX; round++) {
-        TRY(p->ctx, try_aim(o, aim, values, value_count, &most, out_placed));
-        if (*out_placed <= max) return order_steps(p);
-        if (*out_placed < least) least = *out_placed;
-        uint64_t over = *out_placed - max;
+        TRY(p->ctx, try_aim(o, aim, values, value_count, &most, out_total));
+        if (*out_total <= max) return order_steps(p);
+        if (*out_total < least) least = *out_total;
+        uint64_t over = *out_total - max;
         uint64_t lower = over > max / STEPS_DOWN ? over : max / STEPS_DOWN;
         if (most > aim || aim <= lower) break;
         aim -= lower;
     }
     const uint64_t lowest[] = {choose(o, 0), 0}; /* fewest waits; all waits */
     for (size_t i = 0; i < 2; i++) {
-        TRY(p->ctx, try_aim(o, lowest[i], values, value_count, &most, out_placed));
-        if (*out_placed <= max) return order_steps(p);
-        if (*out_placed < least) least = *out_placed;
+        TRY(p->ctx, try_aim(o, lowest[i], values, value_count, &most, out_total));
+        if (*out_total <= max) return order_steps(p);
+        if (*out_total < least) least = *out_total;
     }
     return refuse(p, whole, least, " with all possible values offloaded to host memory");
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * An entry -> tessera_target.func. Outline: collect (values, their makers and readers) · bind
- * (tensor, output or workspace) · place (the workspace) · emit (buffers, launches with the marks of
- * regions between them, then copies).
+ * (tensor, output or workspace) · assign (slots of the workspace) · emit (buffers, launches with
+ * the marks of regions between them, then copies).
  */
 #include "compiler/schedule/memory/plan.h"
 
@@ -66,17 +66,6 @@ static TSR_RESULT collect_tensor(planner *p, MlirOperation op, const char *name)
                     &number));
     p->tensor_value[tensor] = number;
     return TSR_SUCCESS;
-}
-
-/* Step and seed are inputs that the runtime fills. */
-static TSR_RESULT collect_filled(planner *p, MlirOperation op, tsr_port_source source) {
-    for (uint32_t i = 0; i < p->entry->input_count; i++)
-        if (p->entry->inputs[i].source == source)
-            return tsr_planner_add_value(
-                p, tsr_op_result(op, 0),
-                (value){.buffer = {.space = TSR_SPACE_INPUT, .index = i}, .maker = NONE}, NULL);
-    FAIL(p->ctx, TSR_INTERNAL, "@%s reads the %s, but has no input for it", p->entry->name,
-         tsr_port_source_name(source));
 }
 
 tsr_result tsr_planner_find(planner *p, MlirValue mlir, value **out_value) {
@@ -205,6 +194,14 @@ static TSR_RESULT check_dense(planner *p, MlirOperation op) {
     return TSR_SUCCESS;
 }
 
+/* Element `index` of the operands and results of a call; 0 if the call has no open dim. */
+static uint64_t read_times(MlirOperation call, size_t index) {
+    int64_t times[TSR_PROGRAM_ARGUMENTS_MAX];
+    size_t count = 0;
+    bool read = tsr_op_i64s(call, TSR_OPEN_TIMES_NAME, TSR_PROGRAM_ARGUMENTS_MAX, times, &count);
+    return read && index < count ? (uint64_t)times[index] : 0;
+}
+
 static TSR_RESULT collect_call(planner *p, MlirOperation call) {
     const char *callee = tsr_op_string(call, "callee");
     launch *l = NULL;
@@ -227,6 +224,7 @@ static TSR_RESULT collect_call(planner *p, MlirOperation call) {
     if (tsr_op_has(l->kernel, "prepacks")) TRY(p->ctx, find_prepacked(p, l, &buffer));
     for (size_t i = 0; i < tsr_op_result_count(call); i++) {
         value made = {.buffer = buffer, .maker = index, .first_end = index + 1};
+        made.times = read_times(call, tsr_op_operand_count(call) + i);
         TRY(p->ctx, read_pitch(p, l, tsr_op_operand_count(call) + i, &made.pitch));
         TRY(p->ctx, tsr_planner_add_value(p, tsr_op_result(call, i), made, NULL));
     }
@@ -242,7 +240,17 @@ static TSR_RESULT collect_barrier(planner *p, MlirOperation op) {
     return TSR_SUCCESS;
 }
 
-/* The result has the place of its operand. */
+/* The view keeps the rows together. */
+static uint64_t view_times(const planner *p, MlirOperation op, const value *root) {
+    tsr_type to;
+    int64_t times = 0;
+    if (tsr_op_i64(op, TSR_OPEN_TIMES_NAME, &times)) return (uint64_t)times;
+    if (!root->times || !p->entry->open.high || !tsr_value_type(tsr_op_result(op, 0), &to))
+        return 0;
+    return to.shape.dims[0] / p->entry->open.high;
+}
+
+/* The result has the slot of its operand. */
 static TSR_RESULT collect_view(planner *p, MlirOperation op) {
     uint32_t root = tsr_value_map_get(&p->numbers, tsr_op_operand(op, 0)), number = 0;
     if (root == NONE || p->values[root].maker == NONE || p->values[root].imported)
@@ -258,6 +266,7 @@ static TSR_RESULT collect_view(planner *p, MlirOperation op) {
     TRY(p->ctx, tsr_planner_add_value(p, tsr_op_result(op, 0),
                                       (value){.buffer = {.space = TSR_SPACE_WORKSPACE},
                                               .pitch = p->values[root].pitch,
+                                              .times = view_times(p, op, &p->values[root]),
                                               .maker = p->values[root].maker},
                                       &number));
     p->values[number].view_of = root;
@@ -265,29 +274,21 @@ static TSR_RESULT collect_view(planner *p, MlirOperation op) {
     return TSR_SUCCESS;
 }
 
-static TSR_RESULT collect_input(planner *p, intptr_t index) {
-    if (tsr_program_splits(p->config, p->entry, &p->entry->inputs[index]))
-        return tsr_planner_check_rows(p, index);
-    return tsr_planner_add_value(
-        p, mlirBlockGetArgument(tsr_op_body(p->func), index),
-        (value){.buffer = {.space = TSR_SPACE_INPUT, .index = (uint32_t)index}, .maker = NONE},
-        NULL);
-}
-
 tsr_result tsr_planner_collect_block(planner *p, MlirBlock block) {
     TSR_FOR_EACH_OP(op, block) {
         const tsr_op_row *row = tsr_op_row_find(op);
         p->at = mlirOperationGetLocation(op);
-        if (!tsr_op_is(op, TSR_SCHED_CALL) && !tsr_op_is(op, TSR_GRAPH_RESHAPE))
-            TRY(p->ctx, check_dense(p, op));
+        if (!tsr_op_is(op, TSR_SCHED_CALL) && !tsr_op_is_view(op)) TRY(p->ctx, check_dense(p, op));
         if (tsr_op_is(op, TSR_SCHED_CALL))
             TRY(p->ctx, collect_call(p, op));
         else if (tsr_planner_is_mark(op))
             TRY(p->ctx, tsr_planner_collect_mark(p, op));
-        else if (tsr_op_is(op, TSR_GRAPH_STEP))
-            TRY(p->ctx, collect_filled(p, op, TSR_PORT_STEP));
-        else if (tsr_op_is(op, TSR_GRAPH_SEED))
-            TRY(p->ctx, collect_filled(p, op, TSR_PORT_SEED));
+        else if (tsr_planner_is_filled(op))
+            TRY(p->ctx, tsr_planner_collect_filled(p, op));
+        else if (tsr_op_is(op, TSR_SCHED_DIM))
+            TRY(p->ctx, tsr_planner_add_value(
+                            p, tsr_op_result(op, 0),
+                            (value){.buffer = {.space = TSR_SPACE_SIZE}, .maker = NONE}, NULL));
         else if (tsr_op_is(op, TSR_SR_VRANK_ROWS))
             TRY(p->ctx, collect_rows(p, op));
         else if (tsr_op_is(op, TSR_SR_VRANK))
@@ -311,7 +312,7 @@ tsr_result tsr_planner_collect_block(planner *p, MlirBlock block) {
             TRY(p->ctx, tsr_planner_collect_control(p, op));
         else if (row && row->op_class == TSR_CLASS_BARRIER)
             TRY(p->ctx, collect_barrier(p, op));
-        else if (tsr_op_is(op, TSR_GRAPH_RESHAPE))
+        else if (tsr_op_is_view(op))
             TRY(p->ctx, collect_view(p, op));
         else if (!tsr_op_is(op, TSR_GRAPH_ASSIGN) && !tsr_op_is(op, TSR_FUNC_RETURN))
             FAIL(p->ctx, TSR_INTERNAL, "@%s: %s is left after scheduling", p->entry->name,
@@ -323,11 +324,12 @@ tsr_result tsr_planner_collect_block(planner *p, MlirBlock block) {
 static TSR_RESULT collect(planner *p) {
     MlirBlock block = tsr_op_body(p->func);
     p->at = mlirOperationGetLocation(p->func);
-    for (intptr_t i = 0; i < mlirBlockGetNumArguments(block); i++) TRY(p->ctx, collect_input(p, i));
+    for (intptr_t i = 0; i < mlirBlockGetNumArguments(block); i++)
+        TRY(p->ctx, tsr_planner_collect_input(p, i));
     TRY(p->ctx, tsr_planner_collect_block(p, block));
-    if (p->range_count && (p->mark_count || p->loop_count))
+    if (p->range_count && (tsr_planner_has_regions(p) || p->loop_count))
         FAIL(p->ctx, TSR_COMPILE, "@%s has both loops and %s; expected one of them", p->entry->name,
-             p->mark_count ? "regions of resilience" : "virtual ranks");
+             tsr_planner_has_regions(p) ? "regions of resilience" : "virtual ranks");
     return TSR_SUCCESS;
 }
 
@@ -376,9 +378,9 @@ bool tsr_planner_overwrites(const planner *p, const launch *l, const value *resu
     return true;
 }
 
-/* Do both have the same elements in the same places? */
-static bool lie_alike(const value *a, const value *b) {
-    return a->buffer.dtype == b->buffer.dtype && a->pitch == b->pitch &&
+/* Do both have the same elements at the same positions? */
+static bool have_same_layout(const value *a, const value *b) {
+    return a->buffer.dtype == b->buffer.dtype && a->pitch == b->pitch && a->times == b->times &&
            tsr_shape_equal(&a->buffer.shape, &b->buffer.shape);
 }
 
@@ -389,7 +391,7 @@ static bool in_place(const planner *p, const value *v) {
     if (p->tensor_value[v->next_of] == NONE) return true;
     uint32_t number = p->tensor_value[v->next_of];
     const value *old = &p->values[number];
-    return !old->read_at_end && old->first_end <= v->maker + 1 && lie_alike(old, v) &&
+    return !old->read_at_end && old->first_end <= v->maker + 1 && have_same_layout(old, v) &&
            tsr_planner_overwrites(p, &p->launches[v->maker], v, number);
 }
 
@@ -407,6 +409,7 @@ uint32_t tsr_planner_add_buffer(planner *p, tsr_space space, uint32_t index, con
                                                    .dtype = like->buffer.dtype,
                                                    .shape = like->buffer.shape,
                                                    .name = ""},
+                                        .times = like->times,
                                         .location = like->location,
                                         .maker = NONE,
                                         .next_of = NONE,
@@ -417,7 +420,7 @@ uint32_t tsr_planner_add_buffer(planner *p, tsr_space space, uint32_t index, con
     return p->value_count++;
 }
 
-/* Reads the returned and assigned values; sets the preferred place of each. */
+/* Reads the returned and assigned values; sets the preferred slot of each. */
 static TSR_RESULT read_sinks(planner *p) {
     TSR_FOR_EACH_OP(op, tsr_op_body(p->func)) {
         bool assign = tsr_op_is(op, TSR_GRAPH_ASSIGN);
@@ -497,7 +500,7 @@ static TSR_RESULT plan_copies(planner *p) {
     return TSR_SUCCESS;
 }
 
-/* ---- place ---- */
+/* ---- assign ---- */
 
 /* Operands of the value's launch that it may overwrite, by their index in the workspace plan. A
  * value that is offloaded to host memory after the launch is still needed there. */
@@ -511,7 +514,8 @@ static TSR_RESULT find_replaceable(const planner *p, const value *v, tsr_plan_va
     for (size_t i = 0; i < tsr_op_operand_count(l->call); i++) {
         uint32_t operand = tsr_value_map_get(&p->numbers, tsr_op_operand(l->call, i));
         const value *other = &p->values[tsr_planner_at(p, operand, v->maker)];
-        if (other->plan_index == NONE || other->later != NONE || !lie_alike(other, v)) continue;
+        if (other->plan_index == NONE || other->later != NONE || !have_same_layout(other, v))
+            continue;
         if (tsr_planner_overwrites(p, l, v, operand)) indices[count++] = other->plan_index;
     }
     wanted->replace = indices;
@@ -558,7 +562,7 @@ tsr_result tsr_planner_assign(planner *p, tsr_space space, bool is_part, uint64_
 
 /* ---- emit ---- */
 
-/* The op that declares a buffer of each space, and its attribute for the place. */
+/* The op that declares a buffer of each space, and its attribute for the offset. */
 static const struct {
     const char *op, *attr;
 } allocations[] = {
@@ -572,6 +576,7 @@ static const struct {
     [TSR_SPACE_VRANK] = {"tessera_target.vrank_alloc", "offset"},
     [TSR_SPACE_SUMS] = {"tessera_target.sum_alloc", "offset"},
     [TSR_SPACE_VRANK_NUMBER] = {"tessera_target.vrank_number", NULL},
+    [TSR_SPACE_SIZE] = {"tessera_target.size", "index"},
 };
 
 static MlirValue emit_buffer(const planner *p, tsr_builder *b, const value *v) {
@@ -583,7 +588,9 @@ static MlirValue emit_buffer(const planner *p, tsr_builder *b, const value *v) {
             ? tsr_attr_make_string(b->context, p->config->tensors[buffer->index].name)
             : tsr_attr_make_i64(b->context,
                                 (int64_t)(placed ? buffer->offset_bytes : buffer->index));
-    const tsr_attr attrs[] = {{allocations[buffer->space].attr, where}, {0}};
+    tsr_attr attrs[] = {{allocations[buffer->space].attr, where}, {0}, {0}};
+    if (v->times)
+        attrs[1] = (tsr_attr){TSR_OPEN_ROWS_NAME, tsr_attr_make_i64(b->context, (int64_t)v->times)};
     const tsr_type type = {.dtype = buffer->dtype, .shape = buffer->shape};
     b->location = v->location;
     return tsr_build_value(b, allocations[buffer->space].op, NULL, 0,
@@ -636,7 +643,7 @@ static void emit_launch(const planner *p, tsr_builder *b, const launch *l, const
                                 .attrs = attrs});
 }
 
-/* Copies belong to no place in the source. */
+/* Copies belong to no position in the source. */
 static void emit_copies(const planner *p, tsr_builder *b, const MlirValue *buffers) {
     b->location = mlirLocationUnknownGet(b->context);
     for (uint32_t i = 0; i < p->copy_count; i++) {
@@ -753,7 +760,7 @@ tsr_result tsr_host_plan(tsr_ctx *ctx, MlirModule module, MlirOperation func,
     TRY(ctx, tsr_host_order_vranks(ctx, func, arena));
     TRY(ctx, planner_init(&p));
     TRY(ctx, collect(&p));
-    TRY(ctx, tsr_planner_keep_boundaries(&p));
+    TRY(ctx, tsr_planner_record_boundaries(&p));
     tsr_planner_stretch_lives(&p);
     tsr_planner_stretch_ranges(&p);
     share_lives(&p);

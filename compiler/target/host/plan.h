@@ -2,7 +2,7 @@
  *
  * Plans where the values of one entry are stored, and the copies after all kernels have run:
  *
- * - Inputs, outputs and tensors are used in place. Every other value has a place in the entry's
+ * - Inputs, outputs and tensors are used in place. Every other value has a slot in the entry's
  *   workspace, planned by its live range (schedule/memory_plan.h).
  * - A tensor's next value is written over the old one by the kernel that computes it if every
  *   reader of the old value comes before that kernel, or is that kernel and reads each element
@@ -34,7 +34,7 @@ typedef struct tsr_prepacked_list {
 
 /* Writes the tessera_target.func of an entry before its func.func, which does not change. The
  * module has the tessera_target.kernels that the entry calls. `prepacked` grows from entry to entry
- * and has room for every call of the module. TSR_INTERNAL when the schedule stage cannot have made
+ * and has space for every call of the module. TSR_INTERNAL when the schedule stage cannot have made
  * the entry. */
 TSR_RESULT tsr_host_plan(tsr_ctx *ctx, MlirModule module, MlirOperation func,
                          const tsr_config *config, const tsr_config_entry *entry,

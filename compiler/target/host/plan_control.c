@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Loops and branches of an entry: the commands of their bodies are part of the entry's list,
- * between commands that repeat or skip them. A carried value has one place for all iterations. The
- * place of a carried value is written at the end of each iteration: by the body's own launch if
+ * between commands that repeat or skip them. A carried value has one slot for all iterations. The
+ * slot of a carried value is written at the end of each iteration: by the body's own launch if
  * nothing reads the old value any more, otherwise by a copy.
  */
 #include "compiler/target/host/planner.h"
@@ -99,7 +99,7 @@ static TSR_RESULT stand_for(planner *p, MlirValue mlir, uint32_t number) {
     return TSR_SUCCESS;
 }
 
-/* A place for the value; it is in use from the current command on. */
+/* A slot for the value; it is in use from the current command on. */
 static TSR_RESULT add_buffer(planner *p, MlirValue mlir, uint32_t *out_number) {
     return tsr_planner_add_value(p, mlir,
                                  (value){.buffer = {.space = TSR_SPACE_WORKSPACE},
@@ -116,7 +116,7 @@ static uint32_t root_of(const planner *p, uint32_t number) {
     return p->values[number].view_of == NONE ? number : p->values[number].view_of;
 }
 
-/* Did a launch after `since` make it, and may it have another place? */
+/* Did a launch after `since` make it, and may it have another slot? */
 static bool is_free(const planner *p, uint32_t number, uint32_t since) {
     const value *v = &p->values[number];
     return v->maker != NONE && !v->imported && v->maker > since &&
@@ -183,10 +183,10 @@ static TSR_RESULT carry_on(planner *p, const loop_op *l, uint32_t begin, const u
         bool taken = false; /* another copy overwrites it */
         for (size_t i = 0; i < l->carried; i++) taken = taken || root_of(p, next[k]) == carried[i];
         if (!taken) continue;
-        uint32_t kept = tsr_planner_add_buffer(p, TSR_SPACE_WORKSPACE, 0, &p->values[next[k]]);
-        p->values[kept].maker = p->launch_count;
-        add_copy(p, kept, next[k]);
-        next[k] = kept;
+        uint32_t copy = tsr_planner_add_buffer(p, TSR_SPACE_WORKSPACE, 0, &p->values[next[k]]);
+        p->values[copy].maker = p->launch_count;
+        add_copy(p, copy, next[k]);
+        next[k] = copy;
     }
     for (size_t k = 0; k < l->carried; k++)
         if (next[k] != carried[k]) add_copy(p, carried[k], next[k]);

@@ -3,17 +3,18 @@
 
 /* True for values of one virtual rank, or gathered again for each: not sums or gathers of all
  * virtual ranks. */
-static bool runs_per_leaf(const launch *l) {
+static bool runs_per_vrank(const launch *l) {
     return l->kind == KIND_LAUNCH || l->kind == KIND_JOIN;
 }
 
 static bool made_in(const planner *p, const value *v, uint32_t loop_number) {
     return v->maker != NONE && p->launches[v->maker].loop == loop_number &&
-           runs_per_leaf(&p->launches[v->maker]);
+           runs_per_vrank(&p->launches[v->maker]);
 }
 
-/* A value that is joined after the loop that makes it has a place for each virtual rank, too. */
-static void keep_for_join(planner *p, const launch *l) {
+/* A value that is joined or exchanged after the loop that makes it has a slot for each virtual
+ * rank, too. */
+static void retain_for_join(planner *p, const launch *l) {
     value *v = &p->values[tsr_value_map_get(&p->numbers, tsr_op_operand(l->call, 0))];
     if (v->maker == NONE || v->imported || p->launches[v->maker].loop == NONE) return;
     v->buffer.space = TSR_SPACE_VRANK;
@@ -22,12 +23,12 @@ static void keep_for_join(planner *p, const launch *l) {
 
 /* A loop's launches run again for the next virtual rank: values that it reads from outside stay
  * until its end, and the results of all virtual ranks exist from its begin on. A value that one
- * virtual rank makes for a later loop gets a place for each virtual rank. */
+ * virtual rank makes for a later loop gets a slot for each virtual rank. */
 void tsr_planner_stretch_lives(planner *p) {
     for (uint32_t i = 0; i < p->value_count; i++) {
         value *v = &p->values[i];
         v->first = v->maker;
-        if (v->maker == NONE || v->imported || runs_per_leaf(&p->launches[v->maker]) ||
+        if (v->maker == NONE || v->imported || runs_per_vrank(&p->launches[v->maker]) ||
             p->launches[v->maker].loop == NONE)
             continue;
         const loop *in = &p->loops[p->launches[v->maker].loop];
@@ -36,7 +37,8 @@ void tsr_planner_stretch_lives(planner *p) {
     }
     for (uint32_t i = 0; i < p->launch_count; i++) {
         const launch *l = &p->launches[i];
-        if (l->kind == KIND_JOIN || l->kind == KIND_ASSEMBLE) keep_for_join(p, l);
+        if (l->kind == KIND_JOIN || l->kind == KIND_ASSEMBLE || l->kind == KIND_SWAP)
+            retain_for_join(p, l);
         if (l->loop == NONE) continue;
         for (size_t k = 0; k < tsr_op_operand_count(l->call); k++) {
             value *v = &p->values[tsr_value_map_get(&p->numbers, tsr_op_operand(l->call, k))];

@@ -1,17 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ops that order others and launch nothing: begin and end of a region, exports, imports, awaits.
+ * Ops that order others and launch nothing: begin and end of a region, exports, imports, awaits;
+ * and checks of numbers.
  */
+#include "compiler/graph/graph.h"
 #include "compiler/target/host/planner.h"
 
 /* The op of Target IR that a mark becomes. */
 static const tsr_op marks[TSR_OP_COUNT] = {
     [TSR_SR_ENTER] = TSR_TARGET_ENTER,         [TSR_SR_LEAVE] = TSR_TARGET_LEAVE,
     [TSR_SR_EXPORT_BEGIN] = TSR_TARGET_EXPORT, [TSR_SR_IMPORT_BEGIN] = TSR_TARGET_IMPORT,
-    [TSR_ASYNC_AWAIT] = TSR_TARGET_AWAIT,
+    [TSR_ASYNC_AWAIT] = TSR_TARGET_AWAIT,      [TSR_GRAPH_VERIFY_NUMERICS] = TSR_TARGET_VERIFY,
 };
 
 bool tsr_planner_is_mark(MlirOperation op) { return marks[tsr_op_of(op)] != TSR_OP_NONE; }
+
+bool tsr_planner_has_regions(const planner *p) {
+    for (uint32_t i = 0; i < p->mark_count; i++)
+        if (!tsr_op_is(p->marks[i].op, TSR_GRAPH_VERIFY_NUMERICS)) return true;
+    return false;
+}
 
 /* The operands of a mark live until the launch after it, so that the launch before it cannot
  * overwrite them. */
@@ -43,7 +51,7 @@ tsr_result tsr_planner_collect_mark(planner *p, MlirOperation op) {
 
 /* The launches between an enter and the leave that takes its token may run again: values that they
  * read and did not make themselves live until the end of the region. */
-static TSR_RESULT keep_boundary(planner *p, const mark *enter, const mark *leave) {
+static TSR_RESULT record_boundary(planner *p, const mark *enter, const mark *leave) {
     for (uint32_t i = enter->at; i < leave->at; i++) {
         MlirOperation call = p->launches[i].call;
         for (size_t k = 0; k < tsr_op_operand_count(call); k++) {
@@ -61,7 +69,7 @@ static const mark *mark_of(const planner *p, MlirValue token) {
     return index == NONE ? NULL : &p->marks[index];
 }
 
-tsr_result tsr_planner_keep_boundaries(planner *p) {
+tsr_result tsr_planner_record_boundaries(planner *p) {
     for (uint32_t i = 0; i < p->mark_count; i++) {
         const mark *leave = &p->marks[i];
         if (!tsr_op_is(leave->op, TSR_SR_LEAVE)) continue;
@@ -69,7 +77,7 @@ tsr_result tsr_planner_keep_boundaries(planner *p) {
             MlirValue token = tsr_op_operand(leave->op, k);
             const mark *enter = tsr_planner_is_token(token) ? mark_of(p, token) : NULL;
             if (enter && tsr_op_is(enter->op, TSR_SR_ENTER))
-                TRY(p->ctx, keep_boundary(p, enter, leave));
+                TRY(p->ctx, record_boundary(p, enter, leave));
         }
     }
     return TSR_SUCCESS;
@@ -125,17 +133,38 @@ static size_t transfer_operands(const planner *p, const mark *m, const MlirValue
     return count + tokens;
 }
 
+static void emit_verify(const planner *p, tsr_builder *b, const mark *m, const MlirValue *buffers) {
+    double low = 0, high = 0;
+    MlirValue checked;
+    bool read = tsr_graph_verify_bounds(m->op, &low, &high);
+    TSR_ASSERT(read);
+    marked_buffers(p, m, false, 0, 1, buffers, &checked);
+    MlirType type = mlirF64TypeGet(b->context);
+    const tsr_attr attrs[] = {{"low", mlirFloatAttrDoubleGet(b->context, type, low)},
+                              {"high", mlirFloatAttrDoubleGet(b->context, type, high)}};
+    b->location = mlirOperationGetLocation(m->op);
+    tsr_build(b, &(tsr_op_desc){.name = tsr_op_text(TSR_TARGET_VERIFY),
+                                .operand_count = 1,
+                                .operands = &checked,
+                                .attr_count = 2,
+                                .attrs = attrs});
+}
+
 void tsr_planner_emit_mark(const planner *p, tsr_builder *b, mark *m, const MlirValue *buffers,
                            MlirValue *arguments) {
-    static const char *const kept[] = {"name", "mode", "on_failure"};
+    static const char *const preserved[] = {"name", "mode", "on_failure"};
     MlirType type = mlirTypeParseGet(b->context, tsr_ref("!tessera_target.token"));
     bool gives = !tsr_op_is(m->op, TSR_ASYNC_AWAIT), transfer = false;
     int32_t segments[3] = {0};
     tsr_attr attrs[4];
     size_t count = 0, attr_count = 0;
+    if (tsr_op_is(m->op, TSR_GRAPH_VERIFY_NUMERICS)) {
+        emit_verify(p, b, m, buffers);
+        return;
+    }
     for (size_t i = 0; i < 3 && gives; i++)
-        if (tsr_op_has(m->op, kept[i]))
-            attrs[attr_count++] = (tsr_attr){kept[i], tsr_op_attr(m->op, kept[i])};
+        if (tsr_op_has(m->op, preserved[i]))
+            attrs[attr_count++] = (tsr_attr){preserved[i], tsr_op_attr(m->op, preserved[i])};
     transfer = tsr_op_is(m->op, TSR_SR_EXPORT_BEGIN) || tsr_op_is(m->op, TSR_SR_IMPORT_BEGIN);
     if (transfer) {
         count = transfer_operands(p, m, buffers, arguments, segments);

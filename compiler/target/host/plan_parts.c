@@ -59,6 +59,8 @@ static TSR_RESULT collect_exchange(planner *p, MlirOperation op, launch_kind kin
 }
 
 TSR_RESULT tsr_planner_collect_part(planner *p, MlirOperation op) {
+    if (tsr_op_is(op, TSR_SR_VRANK_ALL_TO_ALL))
+        return collect_exchange(p, op, KIND_SWAP, TSR_SPACE_VRANK);
     MlirOperation source = tsr_value_owner(tsr_op_operand(op, 0));
     if (!mlirOperationIsNull(source) && is_tensor(source))
         return collect_tensor_part(p, op, source);
@@ -74,6 +76,7 @@ TSR_RESULT tsr_planner_collect_join(planner *p, MlirOperation op) {
 
 /* A sum that nothing else reads need not be whole anywhere. */
 static tsr_collective_kind kind_of(const planner *p, const launch *l, const value *from) {
+    if (l->kind == KIND_SWAP) return TSR_COLLECTIVE_ALL_TO_ALL;
     if (l->kind != KIND_TAKE) return TSR_COLLECTIVE_ALL_GATHER;
     MlirOpOperand use = mlirValueGetFirstUse(tsr_op_operand(l->call, 0));
     bool alone = mlirOpOperandIsNull(mlirOpOperandGetNextUse(use));

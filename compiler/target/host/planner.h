@@ -16,10 +16,11 @@ enum { NONE = UINT32_MAX };
 /* One SSA value of an entry, or a temporary copy of a tensor. */
 typedef struct value {
     tsr_program_buffer buffer;
-    int64_t pitch; /* elements from row to row; 0: dense */
+    int64_t pitch;  /* elements from row to row; 0: dense */
+    uint64_t times; /* dim 0 is this number times the open dim; 0: every dim has one size */
     MlirLocation location;
     uint32_t maker;      /* launch that writes it; NONE for inputs and tensors */
-    uint32_t first;      /* first launch that its place is in use at: maker, or its loop's begin */
+    uint32_t first;      /* first launch at which its slot is in use: maker, or its loop's begin */
     uint32_t first_end;  /* first launch that no longer reads it: last reader + 1, or 0 */
     bool read_at_end;    /* returned or assigned */
     bool imported;       /* written before launch `maker`, not by it */
@@ -52,6 +53,7 @@ typedef enum launch_kind {
     KIND_TAKE,     /* a virtual rank's part of a value */
     KIND_JOIN,     /* a value whose parts the virtual ranks have */
     KIND_ASSEMBLE, /* a tensor whose parts stay in place; else like JOIN */
+    KIND_SWAP,     /* blocks between all pairs of virtual ranks */
     KIND_CONTROL,  /* a command of a loop or branch, or a copy there */
 } launch_kind;
 
@@ -127,9 +129,11 @@ static inline bool tsr_planner_is_token(MlirValue v) {
 
 /* plan_marks.c */
 bool tsr_planner_is_mark(MlirOperation op);
+/* True if a mark is of a region, an export or an import. */
+bool tsr_planner_has_regions(const planner *p);
 TSR_RESULT tsr_planner_collect_mark(planner *p, MlirOperation op);
 /* Values that a region reads from outside live until it ends: it may run again. */
-TSR_RESULT tsr_planner_keep_boundaries(planner *p);
+TSR_RESULT tsr_planner_record_boundaries(planner *p);
 void tsr_planner_emit_mark(const planner *p, tsr_builder *b, mark *m, const MlirValue *buffers,
                            MlirValue *arguments);
 
@@ -147,6 +151,11 @@ TSR_RESULT tsr_planner_add_launch(planner *p, MlirOperation op, launch_kind kind
 /* plan.c: index of a tensor by name. */
 TSR_RESULT tsr_planner_find_tensor(const planner *p, const char *name, uint32_t *out_index);
 
+/* plan_inputs.c: the buffer of an input of the entry; whether an op reads a number that the runtime
+ * fills, and its buffer. */
+TSR_RESULT tsr_planner_collect_input(planner *p, intptr_t index);
+bool tsr_planner_is_filled(MlirOperation op);
+TSR_RESULT tsr_planner_collect_filled(planner *p, MlirOperation op);
 /* plan.c: the launches of a block. */
 TSR_RESULT tsr_planner_collect_block(planner *p, MlirBlock block);
 /* plan.c: adds a value for a buffer that is a copy destination; returns its number. */
@@ -160,13 +169,13 @@ TSR_RESULT tsr_planner_collect_control(planner *p, MlirOperation op);
 void tsr_planner_stretch_ranges(planner *p);
 void tsr_planner_emit_control(tsr_builder *b, const launch *l, const MlirValue *buffers);
 
-/* The last launch at which its place is in use. */
+/* The last launch at which its slot is in use. */
 static inline uint32_t tsr_planner_last(const planner *p, const value *v) {
     return v->read_at_end ? p->launch_count : v->first_end ? v->first_end - 1 : v->first;
 }
-/* plan.c: bytes of its place; TSR_MEMORY if the size is too large. */
+/* plan.c: bytes of its slot; TSR_MEMORY if the size is too large. */
 TSR_RESULT tsr_planner_size(const planner *p, const value *v, uint64_t *out_bytes);
-/* plan.c: assigns places in this space to values, starting at *bytes, and adds their bytes to
+/* plan.c: assigns slots in this space to values, starting at *bytes, and adds their bytes to
  * it. */
 TSR_RESULT tsr_planner_assign(planner *p, tsr_space space, bool is_part, uint64_t *bytes);
 /* The value that launch (or mark, copy) number `at` reads for `number`: it may have been
@@ -176,8 +185,8 @@ static inline uint32_t tsr_planner_at(const planner *p, uint32_t number, uint32_
         number = p->values[number].later;
     return number;
 }
-/* offload.c: places the workspace; if it would be too large, some values are offloaded to host
- * memory. Pointers and numbers of values may change. */
+/* offload.c: assigns the slots of the workspace; if it would be too large, some values are
+ * offloaded to host memory. Pointers and numbers of values may change. */
 TSR_RESULT tsr_planner_plan_workspace(planner *p, uint64_t *out_bytes);
 /* offload.c: emits the copy commands before a launch. */
 void tsr_planner_emit_moves(planner *p, tsr_builder *b, uint32_t at, const MlirValue *buffers);

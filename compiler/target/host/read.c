@@ -2,6 +2,7 @@
  *
  * Target IR -> host program: buffers and commands in the order of the module.
  */
+#include "compiler/ir/attributes.h"
 #include "compiler/ir/value_map.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/target/host/host.h"
@@ -19,10 +20,11 @@ typedef struct reader {
     tsr_program *program; /* kernels */
     tsr_program_entry *entry;
     tsr_value_map numbers;
+    uint64_t high; /* the largest size of its open dim; 0: the entry has none */
 } reader;
 
-/* "digits.mlir:12:8", the innermost place of an inlined op, or "". In the arena; NULL when out of
- * memory. */
+/* "digits.mlir:12:8", the innermost position of an inlined op, or "". In the arena; NULL when out
+ * of memory. */
 static const char *location_text(MlirLocation location, tsr_arena *arena) {
     for (int depth = 0; depth < 64; depth++) {
         if (mlirLocationIsAFileLineColRange(location)) {
@@ -47,6 +49,72 @@ static const char *location_text(MlirLocation location, tsr_arena *arena) {
             break;
     }
     return "";
+}
+
+/* ---- sizes ---- */
+
+/* The number of this size; a new one is added. */
+static TSR_RESULT find_size(reader *r, tsr_size_kind kind, uint32_t a, uint32_t b, uint64_t number,
+                            uint32_t *out_index) {
+    tsr_program_entry *entry = r->entry;
+    const tsr_program_size wanted = {.kind = kind, .a = a, .b = b, .number = number};
+    for (uint32_t i = 0; i < entry->size_count; i++) {
+        const tsr_program_size *is = &entry->sizes[i];
+        *out_index = i;
+        if (is->kind == kind && is->a == a && is->b == b && is->number == number)
+            return TSR_SUCCESS;
+    }
+    if (entry->size_count == TSR_PROGRAM_SIZES_MAX)
+        FAIL(r->ctx, TSR_COMPILE, "@%s: more than %d sizes follow from its open dim", entry->name,
+             TSR_PROGRAM_SIZES_MAX);
+    *out_index = entry->size_count;
+    entry->sizes[entry->size_count++] = wanted;
+    return TSR_SUCCESS;
+}
+
+/* Replaces size *index by itself times, or divided by, a number. */
+static TSR_RESULT combine(reader *r, tsr_size_kind kind, uint64_t number, uint32_t *index) {
+    uint32_t constant = 0, from = *index;
+    if (number == 1) return TSR_SUCCESS;
+    TRY(r->ctx, find_size(r, TSR_SIZE_CONSTANT, 0, 0, number, &constant));
+    return find_size(r, kind, from, constant, 0, index);
+}
+
+/* Size 0 is the dim. */
+static TSR_RESULT begin_sizes(reader *r) {
+    uint32_t dim = 0;
+    const tsr_config_entry *declared = &r->config->entries[r->entry - r->program->entries];
+    if (!declared->open.name) return TSR_SUCCESS;
+    r->high = declared->open.high;
+    r->entry->sizes = TSR_NEW(r->arena, tsr_program_size, TSR_PROGRAM_SIZES_MAX);
+    if (!r->entry->sizes)
+        FAIL(r->ctx, TSR_MEMORY, "no memory for the program of @%s", r->entry->name);
+    return find_size(r, TSR_SIZE_DIM, 0, 0, 0, &dim);
+}
+
+/* Grid and cost of a launch whose kernel computes the rows that a call has. */
+static TSR_RESULT size_launch(reader *r, MlirOperation kernel, tsr_program_command *command) {
+    int64_t grid[3];
+    size_t count = 0;
+    uint32_t programs = 0, cost = 0;
+    uint64_t all = 0;
+    if (!tsr_op_has(kernel, TSR_OPEN_GRID_NAME)) return TSR_SUCCESS;
+    if (!r->high || !tsr_op_i64s(kernel, TSR_OPEN_GRID_NAME, 3, grid, &count) || count != 3 ||
+        grid[0] < 1 || grid[1] < 1 || grid[2] < 1)
+        FAIL(r->ctx, TSR_COMPILE, "@%s: %s of '%s' must be three numbers from 1 on", r->entry->name,
+             TSR_OPEN_GRID_NAME, tsr_op_symbol(kernel));
+    if (command->grid > 1) {
+        TRY(r->ctx, combine(r, TSR_SIZE_MULTIPLY, (uint64_t)grid[0], &programs));
+        TRY(r->ctx, combine(r, TSR_SIZE_DIVIDE_UP, (uint64_t)grid[1], &programs));
+        TRY(r->ctx, combine(r, TSR_SIZE_MULTIPLY, (uint64_t)grid[2], &programs));
+        command->grid_size = programs + 1;
+    }
+    if (!command->cost || __builtin_mul_overflow(command->cost, r->high, &all) || all > INT64_MAX)
+        return TSR_SUCCESS;
+    TRY(r->ctx, combine(r, TSR_SIZE_MULTIPLY, command->cost, &cost));
+    TRY(r->ctx, combine(r, TSR_SIZE_DIVIDE_UP, r->high, &cost));
+    command->cost_size = cost + 1;
+    return TSR_SUCCESS;
 }
 
 /* ---- buffers ---- */
@@ -79,6 +147,7 @@ static TSR_RESULT read_space(reader *r, MlirOperation op, tsr_program_buffer *ou
     case TSR_SPACE_INPUT:
     case TSR_SPACE_OUTPUT:
     case TSR_SPACE_PREPACKED:
+    case TSR_SPACE_SIZE:
         tsr_op_i64(op, "index", &number);
         out->index = (uint32_t)number; /* its verifier keeps it small */
         break;
@@ -103,6 +172,12 @@ static TSR_RESULT read_buffer(reader *r, MlirOperation op) {
     tsr_buffer_pitch(mlirValueGetType(tsr_op_result(op, 0)), &pitch);
     buffer->dtype = type.dtype;
     buffer->shape = tsr_shape_with_pitch(&type.shape, pitch); /* only kernels know of its rows */
+    int64_t times = 0;
+    uint32_t size = 0;
+    if (r->high && tsr_op_i64(op, TSR_OPEN_ROWS_NAME, &times) && times > 0) {
+        TRY(r->ctx, combine(r, TSR_SIZE_MULTIPLY, (uint64_t)times, &size));
+        buffer->rows = size + 1;
+    }
     if (!tsr_value_map_set(&r->numbers, r->arena, tsr_op_result(op, 0), r->entry->buffer_count++))
         FAIL(r->ctx, TSR_MEMORY, "no memory for the program of @%s", r->entry->name);
     return TSR_SUCCESS;
@@ -129,6 +204,27 @@ static TSR_RESULT add_command(reader *r, MlirOperation op, tsr_program_command *
 static TSR_RESULT read_copy(reader *r, MlirOperation op) {
     tsr_program_command *command;
     return add_command(r, op, &command);
+}
+
+static uint64_t bits_of(double value) {
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static TSR_RESULT read_verify(reader *r, MlirOperation op) {
+    tsr_program_command *command;
+    double low = 0, high = 0;
+    TRY(r->ctx, add_command(r, op, &command));
+    tsr_op_f64(op, "low", &low);
+    tsr_op_f64(op, "high", &high);
+    command->grid = bits_of(low);
+    command->cost = bits_of(high);
+    command->written_from = command->argument_count;
+    command->location = location_text(mlirOperationGetLocation(op), r->arena);
+    if (!command->location)
+        FAIL(r->ctx, TSR_MEMORY, "no memory for the program of @%s", r->entry->name);
+    return TSR_SUCCESS;
 }
 
 static TSR_RESULT read_each_vrank(reader *r, MlirOperation op) {
@@ -166,6 +262,7 @@ static TSR_RESULT read_launch(reader *r, MlirOperation op) {
     if (command->opcode == TSR_OP_LAUNCH)
         command->written_from = (uint32_t)mlirFunctionTypeGetNumInputs(type);
     if (tsr_op_has(kernel, "prepacks")) command->opcode = TSR_OP_PREPARE;
+    TRY(r->ctx, size_launch(r, kernel, command));
     command->location = location_text(mlirOperationGetLocation(op), r->arena);
     if (!command->location)
         FAIL(r->ctx, TSR_MEMORY, "no memory for the program of @%s", r->entry->name);
@@ -360,6 +457,7 @@ static TSR_RESULT read_entry(reader *r) {
         if (tsr_op_is(op, TSR_TARGET_AWAIT)) count += tsr_op_operand_count(op);
     }
     r->entry->workspace_bytes = (uint64_t)workspace;
+    TRY(r->ctx, begin_sizes(r));
     r->entry->buffers = TSR_NEW(r->arena, tsr_program_buffer, count + 1);
     r->entry->commands = TSR_NEW(r->arena, tsr_program_command, count + 1);
     r->entry->regions = TSR_NEW(r->arena, tsr_program_region, count + 1);

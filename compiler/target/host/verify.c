@@ -3,7 +3,7 @@
  * The rules of dialect tessera_target: one function per rule of ops.def.
  */
 #include "compiler/ir/attributes.h"
-#include "compiler/ir/features.h"
+#include "compiler/ir/targets/features.h"
 #include "compiler/resilience/resilience.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/shim/shim.h"
@@ -18,7 +18,7 @@
 #include <string.h>
 
 /* A buffer of an element type that tensors have, dense or with a pitch. */
-static bool placed_type(MlirType type, tsr_type *out_type, int64_t *out_pitch) {
+static bool pitched_type(MlirType type, tsr_type *out_type, int64_t *out_pitch) {
     return mlirTypeIsAMemRef(type) && tsr_type_read(type, out_type) &&
            tsr_type_is_static(out_type) && tsr_buffer_pitch(type, out_pitch);
 }
@@ -26,7 +26,7 @@ static bool placed_type(MlirType type, tsr_type *out_type, int64_t *out_pitch) {
 /* A dense buffer. */
 static bool buffer_type(MlirType type, tsr_type *out_type) {
     int64_t pitch = 0;
-    return placed_type(type, out_type, &pitch) && !pitch;
+    return pitched_type(type, out_type, &pitch) && !pitch;
 }
 
 static bool check_range(MlirOperation op, const char *name, int64_t min, int64_t max) {
@@ -109,9 +109,9 @@ bool tsr_rule_kernel(MlirOperation op) {
     for (intptr_t i = 0; i < inputs + outputs; i++) {
         tsr_type buffer;
         int64_t pitch = 0;
-        if (!placed_type(i < inputs ? mlirFunctionTypeGetInput(type, i)
-                                    : mlirFunctionTypeGetResult(type, i - inputs),
-                         &buffer, &pitch))
+        if (!pitched_type(i < inputs ? mlirFunctionTypeGetInput(type, i)
+                                     : mlirFunctionTypeGetResult(type, i - inputs),
+                          &buffer, &pitch))
             return tsr_op_emit_error(
                 op, TSR_DIAG_TARGET,
                 "argument %zd is neither a static, dense buffer nor a buffer with a pitch", i);
@@ -168,7 +168,7 @@ bool tsr_rule_tensor(MlirOperation op) {
 static bool check_rows(MlirOperation op, int64_t *out_pitch) {
     tsr_type type;
     MlirValue buffer = tsr_op_result(op, 0);
-    if (!placed_type(mlirValueGetType(buffer), &type, out_pitch))
+    if (!pitched_type(mlirValueGetType(buffer), &type, out_pitch))
         return tsr_op_emit_error(
             op, TSR_DIAG_TARGET,
             "its type is neither a static, dense buffer of a tensor nor a buffer with a pitch");
@@ -189,6 +189,14 @@ bool tsr_rule_prepacked(MlirOperation op) {
 
 bool tsr_rule_port(MlirOperation op) {
     return check_range(op, "index", 0, TSR_CONFIG_PORTS_MAX - 1) && check_buffer(op);
+}
+
+bool tsr_rule_size(MlirOperation op) {
+    tsr_type type = {0};
+    if (!check_range(op, "index", 0, TSR_PROGRAM_SIZES_MAX - 1) || !check_buffer(op)) return false;
+    tsr_value_type(tsr_op_result(op, 0), &type);
+    if (type.dtype == TSR_DTYPE_I64 && type.shape.rank == 0) return true;
+    return tsr_op_emit_error(op, TSR_DIAG_TARGET, "a size is a memref<i64>");
 }
 
 bool tsr_rule_alloc(MlirOperation op) {
@@ -230,7 +238,8 @@ bool tsr_rule_host_alloc(MlirOperation op) {
 /* Inputs belong to the caller; the loop owns the number of a virtual rank. */
 static bool check_written(MlirOperation op, MlirValue value, tsr_diag_number number) {
     MlirOperation owner = tsr_value_owner(value);
-    if (!tsr_op_is(owner, TSR_TARGET_INPUT) && !tsr_op_is(owner, TSR_TARGET_VRANK_NUMBER))
+    if (!tsr_op_is(owner, TSR_TARGET_INPUT) && !tsr_op_is(owner, TSR_TARGET_VRANK_NUMBER) &&
+        !tsr_op_is(owner, TSR_TARGET_SIZE))
         return true;
     return tsr_op_emit_error(op, number, "writes a %s, which is read-only", tsr_op_name(owner));
 }
@@ -239,6 +248,15 @@ bool tsr_rule_copy(MlirOperation op) {
     if (!check_written(op, tsr_op_operand(op, 0), TSR_DIAG_TARGET)) return false;
     if (!mlirValueEqual(tsr_op_operand(op, 0), tsr_op_operand(op, 1))) return true;
     return tsr_op_emit_error(op, TSR_DIAG_TARGET, "copies a buffer to itself");
+}
+
+bool tsr_rule_verify(MlirOperation op) {
+    double low = 0, high = 0;
+    tsr_op_f64(op, "low", &low);
+    tsr_op_f64(op, "high", &high);
+    if (low <= high) return true;
+    return tsr_op_emit_error(op, TSR_DIAG_TARGET, "low is %g, high is %g; expected them in order",
+                             low, high);
 }
 
 bool tsr_rule_launch(MlirOperation op) {
@@ -323,7 +341,7 @@ bool tsr_rule_collective(MlirOperation op) {
 
 /* ---- virtual ranks ---- */
 
-bool tsr_rule_leaf_buffer(MlirOperation op) {
+bool tsr_rule_vrank_buffer(MlirOperation op) {
     tsr_type type = {0};
     if (!check_buffer(op)) return false;
     tsr_value_type(tsr_op_result(op, 0), &type);
@@ -439,15 +457,15 @@ bool tsr_rule_transfer(MlirOperation op) {
     if (!check_name(op)) return false;
     if (to != from)
         return tsr_op_emit_error(op, TSR_DIAG_TOKEN,
-                                 "takes %" PRId64 " buffers to %" PRId64 " places", from, to);
+                                 "takes %" PRId64 " buffers to %" PRId64 " slots", from, to);
     for (int64_t i = 0; i < to; i++) {
         MlirValue a = tsr_op_operand(op, (size_t)i), b = tsr_op_operand(op, (size_t)(to + i));
         if (!mlirTypeEqual(mlirValueGetType(a), mlirValueGetType(b)))
             return tsr_op_emit_error(op, TSR_DIAG_TOKEN,
-                                     "buffer %" PRId64 " and its place differ in type", i);
+                                     "buffer %" PRId64 " and its slot differ in type", i);
         if (!tsr_op_is(tsr_value_owner(export ? a : b), TSR_TARGET_TENSOR))
             return tsr_op_emit_error(op, TSR_DIAG_TOKEN,
-                                     "place %" PRId64 " is not a tensor; only tensors can be kept",
+                                     "slot %" PRId64 " is not a tensor; only tensors can be kept",
                                      i);
     }
     /* A region may also wait for an import. */
@@ -505,10 +523,9 @@ bool tsr_rule_await(MlirOperation op) {
 static bool stored_alike(MlirType host, MlirType device) {
     tsr_type a, b;
     int64_t own = 0, wanted = 0;
-    if (!placed_type(host, &a, &own) || !placed_type(device, &b, &wanted)) return false;
+    if (!pitched_type(host, &a, &own) || !pitched_type(device, &b, &wanted)) return false;
     if (own != wanted) return false;
-    if (a.dtype == TSR_DTYPE_UI8 || a.dtype == TSR_DTYPE_I1) a.dtype = TSR_DTYPE_I8;
-    return a.dtype == b.dtype && tsr_shape_equal(&a.shape, &b.shape);
+    return tsr_dtype_stored(a.dtype) == b.dtype && tsr_shape_equal(&a.shape, &b.shape);
 }
 
 static bool check_launch(MlirOperation op, MlirOperation kernel) {

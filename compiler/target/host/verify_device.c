@@ -2,7 +2,7 @@
  *
  * The rules for ops in the bodies of kernels: instructions, memory, features of devices.
  */
-#include "compiler/ir/features.h"
+#include "compiler/ir/targets/features.h"
 #include "compiler/target/host/rules.h"
 #include "runtime/base/array.h"
 

@@ -203,7 +203,7 @@ static void gather_for(phases *t, MlirOperation call, uint32_t phase) {
 static TSR_RESULT read_op(phases *t, MlirOperation op) {
     tsr_op_class is = class_of(op);
     if (tsr_sr_has_token(op)) return read_token_op(t, op);
-    if (tsr_op_is(op, TSR_GRAPH_RESHAPE))
+    if (tsr_op_is_view(op))
         FAIL(t->ctx, TSR_COMPILE, "@%s: a view in an entry with virtual ranks; expected a kernel",
              tsr_op_symbol(t->func));
     timing made = {.vrank = true, .ready = true};
@@ -229,7 +229,8 @@ static TSR_RESULT read_op(phases *t, MlirOperation op) {
 }
 
 static bool is_sink(MlirOperation op) {
-    return tsr_op_is(op, TSR_GRAPH_ASSIGN) || tsr_op_is(op, TSR_FUNC_RETURN);
+    return tsr_op_is(op, TSR_GRAPH_ASSIGN) || tsr_op_is(op, TSR_GRAPH_VERIFY_NUMERICS) ||
+           tsr_op_is(op, TSR_FUNC_RETURN);
 }
 
 /* Moves awaits after all loops. */

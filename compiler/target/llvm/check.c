@@ -3,7 +3,7 @@
  * Checks which ops of kernels have machine code on a target. The emitters support every op that
  * passes.
  */
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 #include "compiler/target/llvm/emit.h"
 #include "compiler/tile/attributes.h"
 
@@ -115,7 +115,7 @@ static const char *why_not(const refusal *r, MlirOperation op) {
     return why_no_element(op);
 }
 
-static MlirWalkResult look_at(MlirOperation op, void *user) {
+static MlirWalkResult visit(MlirOperation op, void *user) {
     refusal *r = user;
     if (tsr_op_is(op, TSR_TILE_FUNC)) return MlirWalkResultAdvance;
     r->why = why_not(r, op);
@@ -123,14 +123,14 @@ static MlirWalkResult look_at(MlirOperation op, void *user) {
     return r->why ? MlirWalkResultInterrupt : MlirWalkResultAdvance;
 }
 
-static refusal look_through(const tsr_target *target, MlirOperation func) {
+static refusal scan(const tsr_target *target, MlirOperation func) {
     refusal r = {.target = target, .together = tsr_op_has(func, "warps")};
-    mlirOperationWalk(func, look_at, &r, MlirWalkPreOrder);
+    mlirOperationWalk(func, visit, &r, MlirWalkPreOrder);
     return r;
 }
 
 tsr_result tsr_emit_check(const tsr_emit *emit, MlirOperation func) {
-    refusal r = look_through(emit->target, func);
+    refusal r = scan(emit->target, func);
     if (!r.why) return TSR_SUCCESS;
     /* An op that is unknown on every target is an internal error, not the author's: for modules
      * that were read, tsr_target_check has already reported it. */
@@ -141,7 +141,7 @@ tsr_result tsr_emit_check(const tsr_emit *emit, MlirOperation func) {
 tsr_result tsr_target_check(tsr_ctx *ctx, MlirModule module, const tsr_target *target) {
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
         if (!tsr_op_is(func, TSR_TILE_FUNC)) continue;
-        refusal r = look_through(target, func);
+        refusal r = scan(target, func);
         if (!r.why) continue;
         const char *name = tsr_op_name(r.op), *kernel = tsr_op_symbol(func);
         tsr_diag_error(mlirOperationGetLocation(r.op), TSR_DIAG_LEVEL,

@@ -1,21 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * tile.dot: the machine's instruction in vectors of 16, 8 or 4 sums, or two multiply-adds of the
- * elements widened to f32. Also the instruction that rounds to bf16, for values without denormals,
- * which it would flush.
+ * elements widened to f32. tile.dot_bytes: the machine's instruction for unsigned by signed bytes;
+ * on other CPUs, two multiply-adds of pairs of 16 bits, which cannot overflow; elsewhere, and for
+ * few lanes, four multiply-adds of 32 bits. Also the instruction that rounds to bf16, for values
+ * without denormals, which it would flush.
  */
 #include "compiler/target/llvm/emit.h"
 
 #include <stdio.h>
+#include <string.h>
 
-enum { LANES_MAX = 256, PART_MAX = 16, PART_LEAST = 4, HALF_BITS = 16 };
+enum { LANES_MAX = 256, PART_MAX = 16, PART_LEAST = 4, HALF_BITS = 16, BYTE_BITS = 8 };
 
 typedef struct dot {
     tsr_emit *emit;
     LLVMBuilderRef b;
     LLVMTypeRef i32, f32, bf16; /* scalars */
     unsigned lanes;
+    bool a_unsigned, b_unsigned; /* of bytes */
 } dot;
+
+typedef LLVMValueRef (*part_fn)(const dot *d, LLVMValueRef a, LLVMValueRef b, LLVMValueRef sum);
 
 /* Pairs as 32-bit integers; the first element is the lower half. */
 static LLVMValueRef as_words(const dot *d, LLVMValueRef pairs) {
@@ -60,13 +66,14 @@ static LLVMValueRef instruction(const dot *d, LLVMValueRef a, LLVMValueRef b, LL
     return tsr_emit_intrinsic(d->emit, name, NULL, 0, args, 3);
 }
 
-static LLVMValueRef in_parts(const dot *d, LLVMValueRef a, LLVMValueRef b, LLVMValueRef sum) {
+/* Computes parts of at most `part` lanes. */
+static LLVMValueRef in_parts(const dot *d, unsigned part, part_fn compute, LLVMValueRef a,
+                             LLVMValueRef b, LLVMValueRef sum) {
     LLVMValueRef done = NULL;
-    unsigned part = PART_MAX;
     while (part > PART_LEAST && part / 2 >= d->lanes) part /= 2;
     for (unsigned at = 0; at < d->lanes; at += part) {
-        LLVMValueRef value = instruction(d, part_of(d, a, at, part), part_of(d, b, at, part),
-                                         part_of(d, sum, at, part));
+        LLVMValueRef value =
+            compute(d, part_of(d, a, at, part), part_of(d, b, at, part), part_of(d, sum, at, part));
         unsigned count = d->lanes - at < part ? d->lanes - at : part;
         if (at)
             done = join(d, done, at, value, count);
@@ -118,7 +125,100 @@ LLVMValueRef tsr_emit_dot(tsr_emit *emit, LLVMValueRef a, LLVMValueRef b, LLVMVa
     dot d = make(emit, sum);
     a = as_words(&d, a);
     b = as_words(&d, b);
-    if (emit->target->has_dot) return in_parts(&d, a, b, sum);
+    if (emit->target->has_dot) return in_parts(&d, PART_MAX, instruction, a, b, sum);
     sum = tsr_emit_fma(emit, widen(&d, a, true), widen(&d, b, true), sum);
     return tsr_emit_fma(emit, widen(&d, a, false), widen(&d, b, false), sum);
+}
+
+/* ---- bytes ----------------------------------------------------------------------------------- */
+
+/* Calls an instruction on vectors of `sum`'s size; the operands have the same bits. */
+static LLVMValueRef call(const dot *d, const char *name, LLVMValueRef *args, unsigned count) {
+    unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
+    TSR_ASSERT(id);
+    LLVMValueRef function = LLVMGetIntrinsicDeclaration(d->emit->module, id, NULL, 0);
+    LLVMTypeRef type = LLVMGlobalGetValueType(function), of_args[3];
+    TSR_ASSERT(LLVMCountParamTypes(type) == count && count <= 3);
+    LLVMGetParamTypes(type, of_args);
+    for (unsigned i = 0; i < count; i++) args[i] = LLVMBuildBitCast(d->b, args[i], of_args[i], "");
+    return LLVMBuildCall2(d->b, type, function, args, count, "");
+}
+
+/* sum + unsigned bytes times signed bytes */
+static LLVMValueRef unsigned_by_signed(const dot *d, LLVMValueRef x, LLVMValueRef y,
+                                       LLVMValueRef sum) {
+    unsigned lanes = LLVMGetVectorSize(LLVMTypeOf(sum));
+    char name[64];
+    snprintf(name, sizeof name, "llvm.x86.avx512.vpdpbusd.%u", 4 * BYTE_BITS * lanes);
+    LLVMValueRef args[] = {sum, x, y};
+    return call(d, name, args, 3);
+}
+
+/* An operand of the wrong sign is moved by 128, and what that adds is subtracted again. */
+static LLVMValueRef by_instruction(const dot *d, LLVMValueRef a, LLVMValueRef b, LLVMValueRef sum) {
+    LLVMTypeRef type = LLVMTypeOf(sum);
+    LLVMValueRef move = tsr_emit_int(type, INT64_C(0x80808080)), zero = LLVMConstNull(type);
+    if (d->a_unsigned != d->b_unsigned)
+        return unsigned_by_signed(d, d->a_unsigned ? a : b, d->a_unsigned ? b : a, sum);
+    if (!d->a_unsigned) {
+        sum = unsigned_by_signed(d, LLVMBuildXor(d->b, a, move, ""), b, sum);
+        return LLVMBuildSub(d->b, sum, unsigned_by_signed(d, move, b, zero), "");
+    }
+    LLVMValueRef ones = tsr_emit_int(type, INT64_C(0x01010101)), bits = tsr_emit_int(type, 7);
+    sum = unsigned_by_signed(d, a, LLVMBuildXor(d->b, b, move, ""), sum);
+    LLVMValueRef moved = LLVMBuildShl(d->b, unsigned_by_signed(d, a, ones, zero), bits, "");
+    return LLVMBuildAdd(d->b, sum, moved, "");
+}
+
+/* The even or the odd bytes of words as numbers of 16 bits. */
+static LLVMValueRef bytes_of(const dot *d, LLVMValueRef words, bool is_unsigned, bool odd) {
+    unsigned lanes = LLVMGetVectorSize(LLVMTypeOf(words));
+    LLVMTypeRef type = LLVMVectorType(LLVMInt16TypeInContext(d->emit->llvm), 2 * lanes);
+    LLVMValueRef x = LLVMBuildBitCast(d->b, words, type, ""), bits = tsr_emit_int(type, BYTE_BITS);
+    if (!odd && is_unsigned) return LLVMBuildAnd(d->b, x, tsr_emit_int(type, 0xff), "");
+    if (!odd) x = LLVMBuildShl(d->b, x, bits, "");
+    return is_unsigned ? LLVMBuildLShr(d->b, x, bits, "") : LLVMBuildAShr(d->b, x, bits, "");
+}
+
+static LLVMValueRef by_pairs(const dot *d, LLVMValueRef a, LLVMValueRef b, LLVMValueRef sum) {
+    unsigned lanes = LLVMGetVectorSize(LLVMTypeOf(sum));
+    const char *name = lanes == 16  ? "llvm.x86.avx512.pmaddw.d.512"
+                       : lanes == 8 ? "llvm.x86.avx2.pmadd.wd"
+                                    : "llvm.x86.sse2.pmadd.wd";
+    for (int odd = 0; odd < 2; odd++) {
+        LLVMValueRef args[] = {bytes_of(d, a, d->a_unsigned, odd),
+                               bytes_of(d, b, d->b_unsigned, odd)};
+        sum = LLVMBuildAdd(d->b, sum, call(d, name, args, 2), "");
+    }
+    return sum;
+}
+
+/* Byte `number` of each word as a number of 32 bits. */
+static LLVMValueRef byte_of(const dot *d, LLVMValueRef words, bool is_unsigned, int number) {
+    enum { TOP = 3 };
+    LLVMTypeRef type = LLVMTypeOf(words);
+    LLVMValueRef up = tsr_emit_int(type, (TOP - number) * BYTE_BITS);
+    LLVMValueRef down = tsr_emit_int(type, TOP * BYTE_BITS);
+    LLVMValueRef x = LLVMBuildShl(d->b, words, up, "");
+    return is_unsigned ? LLVMBuildLShr(d->b, x, down, "") : LLVMBuildAShr(d->b, x, down, "");
+}
+
+LLVMValueRef tsr_emit_dot_bytes(tsr_emit *emit, LLVMValueRef a, LLVMValueRef b, LLVMValueRef sum,
+                                bool a_unsigned, bool b_unsigned) {
+    unsigned lanes = tsr_emit_lanes(LLVMTypeOf(sum));
+    bool is_cpu = emit->target->family == TSR_FAMILY_CPU;
+    if (is_cpu && lanes >= PART_LEAST) {
+        dot d = make(emit, sum);
+        d.a_unsigned = a_unsigned;
+        d.b_unsigned = b_unsigned;
+        unsigned part = emit->target->vector_bytes / (unsigned)sizeof(int32_t);
+        return in_parts(&d, part, emit->target->has_vnni ? by_instruction : by_pairs, a, b, sum);
+    }
+    const dot d = {.emit = emit, .b = emit->builder};
+    for (int i = 0; i < 4; i++) {
+        LLVMValueRef product =
+            LLVMBuildMul(d.b, byte_of(&d, a, a_unsigned, i), byte_of(&d, b, b_unsigned, i), "");
+        sum = LLVMBuildAdd(d.b, sum, product, "");
+    }
+    return sum;
 }

@@ -11,7 +11,7 @@
 #define TSR_COMPILER_TARGET_LLVM_EMIT_H
 
 #include "compiler/ir/mlir.h"
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 #include "compiler/target/target.h"
 #include "manifests/fatbin.h"
 
@@ -31,6 +31,7 @@ enum {
     TSR_EMIT_STORED = 2,
     TSR_EMIT_BOTH = 3,
     TSR_EMIT_REPLACED = 4, /* an output may overwrite it */
+    TSR_EMIT_AGAIN = 8,    /* several ops store it */
 };
 
 typedef struct tsr_emit {
@@ -118,6 +119,9 @@ LLVMValueRef tsr_emit_whole(tsr_emit *emit, LLVMValueRef x, LLVMTypeRef type);
 
 /* tile.dot (llvm_dot.c) */
 LLVMValueRef tsr_emit_dot(tsr_emit *emit, LLVMValueRef a, LLVMValueRef b, LLVMValueRef sum);
+/* tile.dot_bytes */
+LLVMValueRef tsr_emit_dot_bytes(tsr_emit *emit, LLVMValueRef a, LLVMValueRef b, LLVMValueRef sum,
+                                bool a_unsigned, bool b_unsigned);
 /* Converts to bf16, as tsr_emit_narrow, a vector without denormal numbers; the target must have
  * has_dot. */
 LLVMValueRef tsr_emit_narrow_normal(tsr_emit *emit, LLVMValueRef value);
@@ -146,6 +150,12 @@ LLVMValueRef tsr_emit_gelu(tsr_emit *emit, LLVMValueRef x); /* with erf */
 /* The derivative of gelu, with an error up to 2^-22 in f32 and 2^-50 in f64. */
 LLVMValueRef tsr_emit_gelu_slope(tsr_emit *emit, LLVMValueRef x);
 LLVMValueRef tsr_emit_gelu_tanh(tsr_emit *emit, LLVMValueRef x);
+LLVMValueRef tsr_emit_sin(tsr_emit *emit, LLVMValueRef x); /* trigonometry.c */
+LLVMValueRef tsr_emit_cos(tsr_emit *emit, LLVMValueRef x);
+LLVMValueRef tsr_emit_tan(tsr_emit *emit, LLVMValueRef x);
+LLVMValueRef tsr_emit_asin(tsr_emit *emit, LLVMValueRef x);
+LLVMValueRef tsr_emit_acos(tsr_emit *emit, LLVMValueRef x);
+LLVMValueRef tsr_emit_atan(tsr_emit *emit, LLVMValueRef x);
 LLVMValueRef tsr_emit_pow(tsr_emit *emit, LLVMValueRef x, LLVMValueRef y);
 LLVMValueRef tsr_emit_power(tsr_emit *emit, LLVMValueRef x, LLVMValueRef exponent);
 

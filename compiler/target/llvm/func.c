@@ -8,6 +8,7 @@
  *     }
  */
 #include "compiler/target/block/block.h"
+#include "compiler/target/llvm/lanes.h"
 #include "compiler/target/llvm/warp.h"
 #include "compiler/tile/attributes.h"
 #include "runtime/base/kernel.h"
@@ -204,7 +205,7 @@ static void mark_streamed(tsr_emit *emit, LLVMValueRef store, LLVMTypeRef type) 
 
 /* LLVM turns a store of either the old value or a new one into a masked store, which takes AVX2 a
  * dozen cycles. LLVM keeps a volatile store. */
-static void keep_whole(tsr_emit *emit, LLVMValueRef store, LLVMValueRef value) {
+static void forbid_masking(tsr_emit *emit, LLVMValueRef store, LLVMValueRef value) {
     enum { FAST_MASKS_BYTES = 64 };
     bool is_vector = LLVMGetTypeKind(LLVMTypeOf(value)) == LLVMVectorTypeKind;
     if (!is_vector || emit->target->vector_bytes >= FAST_MASKS_BYTES || !LLVMIsASelectInst(value))
@@ -225,7 +226,7 @@ static void emit_store(tsr_emit *emit, MlirOperation op) {
     }
     LLVMValueRef store = LLVMBuildStore(emit->builder, value, to);
     LLVMSetAlignment(store, tsr_emit_align(type));
-    keep_whole(emit, store, value);
+    forbid_masking(emit, store, value);
     if (tsr_op_has(op, "streamed")) mark_streamed(emit, store, type);
 }
 
@@ -290,11 +291,13 @@ static void emit_constant(tsr_emit *emit, MlirOperation op) {
     size_t count = (size_t)mlirElementsAttrGetNumElements(value);
     LLVMValueRef data =
         count ? constant_array(LLVMGetElementType(type), value, count) : LLVMConstNull(type);
-    LLVMValueRef global = LLVMAddGlobal(emit->module, type, "constant");
+    unsigned space = emit->target->family == TSR_FAMILY_HIP ? TSR_LANES_GLOBAL : 0;
+    LLVMValueRef global = LLVMAddGlobalInAddressSpace(emit->module, type, "constant", space);
     LLVMSetInitializer(global, data);
     LLVMSetGlobalConstant(global, true);
     LLVMSetLinkage(global, LLVMInternalLinkage);
     LLVMSetAlignment(global, 64);
+    if (space) global = LLVMConstAddrSpaceCast(global, LLVMPointerTypeInContext(emit->llvm, 0));
     tsr_emit_set(emit, op, global);
 }
 
@@ -340,13 +343,15 @@ static void emit_check_index(tsr_emit *emit, MlirOperation op) {
     bool known = tsr_op_i64(op, "argument", &argument) && tsr_op_i64(op, "limit", &limit);
     TSR_ASSERT(known);
     LLVMValueRef value = tsr_emit_operand(emit, op, 0);
-    LLVMValueRef valid = LLVMBuildICmp(b, LLVMIntULT, value, tsr_emit_int(i64, limit), "");
+    LLVMValueRef end =
+        tsr_op_operand_count(op) > 2 ? tsr_emit_operand(emit, op, 2) : tsr_emit_int(i64, limit);
+    LLVMValueRef valid = LLVMBuildICmp(b, LLVMIntULT, value, end, "");
     LLVMBasicBlockRef bad = tsr_emit_block(emit, "bad"), go_on = tsr_emit_block(emit, "checked");
     LLVMBuildCondBr(b, valid, go_on, bad);
     LLVMValueRef function = fault_function(emit);
     LLVMPositionBuilderAtEnd(b, bad);
     LLVMValueRef args[] = {emit->fault, tsr_emit_int(i64, argument), tsr_emit_operand(emit, op, 1),
-                           value, tsr_emit_int(i64, limit)};
+                           value, end};
     LLVMBuildCall2(b, LLVMGlobalGetValueType(function), function, args, 5, "");
     LLVMBuildBr(b, go_on);
     LLVMPositionBuilderAtEnd(b, go_on);

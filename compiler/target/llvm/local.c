@@ -6,13 +6,14 @@
  *
  * tile.fetch is cp.async: each lane copies the 16 bytes that it will read itself, so that a lane
  * only waits for its own copies and no barrier is needed. Piece p of a lane's part of a vector
- * comes after the pieces p of the lanes before it, and all pieces p come after all pieces p - 1:
- * lanes read adjacent groups of 16 bytes.
+ * comes after the segments p of the lanes before it, and all segments p come after all segments p -
+ * 1: lanes read adjacent groups of 16 bytes.
  */
+#include "compiler/target/llvm/lanes.h"
 #include "compiler/target/llvm/warp.h"
 #include "compiler/tile/attributes.h"
 
-enum { LOCAL_ALIGN_BYTES = 64, PIECE_BYTES = 16 };
+enum { LOCAL_ALIGN_BYTES = 64, VECTOR_BYTES = TSR_LANES_FETCH_BYTES };
 
 static LLVMTypeRef i64_of(tsr_emit *emit) { return LLVMInt64TypeInContext(emit->llvm); }
 
@@ -88,14 +89,14 @@ bool tsr_emit_is_own(MlirValue buffer) {
     return !mlirOperationIsNull(owner) && tsr_op_has(owner, TSR_OWN_NAME);
 }
 
-/* The address of piece `p` of this lane's part of the vector at element `at`. */
-static LLVMValueRef own_piece(tsr_emit *emit, MlirValue buffer, LLVMValueRef at, unsigned p) {
+/* The address of segment `p` of this lane's part of the vector at element `at`. */
+static LLVMValueRef own_vector(tsr_emit *emit, MlirValue buffer, LLVMValueRef at, unsigned p) {
     LLVMBuilderRef b = emit->builder;
     LLVMTypeRef i8 = LLVMInt8TypeInContext(emit->llvm);
-    int64_t size = tsr_emit_element_bytes(buffer), before = (int64_t)p * emit->lanes * PIECE_BYTES;
+    int64_t size = tsr_emit_element_bytes(buffer), before = (int64_t)p * emit->lanes * VECTOR_BYTES;
     LLVMValueRef bytes = LLVMBuildMul(b, at, tsr_emit_int(i64_of(emit), size), "");
     LLVMValueRef lane = LLVMBuildZExt(b, emit->lane, i64_of(emit), "");
-    LLVMValueRef mine = LLVMBuildMul(b, lane, tsr_emit_int(i64_of(emit), PIECE_BYTES), "");
+    LLVMValueRef mine = LLVMBuildMul(b, lane, tsr_emit_int(i64_of(emit), VECTOR_BYTES), "");
     mine = LLVMBuildAdd(b, mine, tsr_emit_int(i64_of(emit), before), "");
     bytes = LLVMBuildAdd(b, bytes, mine, "");
     return LLVMBuildGEP2(b, i8, tsr_emit_get(emit, buffer), &bytes, 1, "");
@@ -105,13 +106,13 @@ LLVMValueRef tsr_emit_load_own(tsr_emit *emit, MlirValue buffer, LLVMTypeRef typ
                                LLVMValueRef at) {
     LLVMBuilderRef b = emit->builder;
     LLVMTypeRef i32 = LLVMInt32TypeInContext(emit->llvm);
-    unsigned count = PIECE_BYTES / tsr_emit_element_bytes(buffer), all = LLVMGetVectorSize(type);
+    unsigned count = VECTOR_BYTES / tsr_emit_element_bytes(buffer), all = LLVMGetVectorSize(type);
     LLVMTypeRef part = LLVMVectorType(tsr_emit_element(type), count);
     LLVMValueRef result = LLVMGetPoison(type);
     TSR_ASSERT(all % count == 0);
     for (unsigned r = 0; r < all; r += count) {
-        LLVMValueRef loaded = LLVMBuildLoad2(b, part, own_piece(emit, buffer, at, r / count), "");
-        LLVMSetAlignment(loaded, PIECE_BYTES);
+        LLVMValueRef loaded = LLVMBuildLoad2(b, part, own_vector(emit, buffer, at, r / count), "");
+        LLVMSetAlignment(loaded, VECTOR_BYTES);
         for (unsigned i = 0; i < count; i++) {
             LLVMValueRef one = LLVMBuildExtractElement(b, loaded, tsr_emit_int(i32, i), "");
             result = LLVMBuildInsertElement(b, result, one, tsr_emit_int(i32, r + i), "");
@@ -120,7 +121,8 @@ LLVMValueRef tsr_emit_load_own(tsr_emit *emit, MlirValue buffer, LLVMTypeRef typ
     return result;
 }
 
-/* Pieces of 4-byte elements are every other 16 bytes: lines stay in the first cache for both. */
+/* Segments of 4-byte elements are in every other 16 bytes: the cache lines that they share stay in
+ * the first-level cache until both are copied. */
 void tsr_emit_fetch(tsr_emit *emit, MlirOperation op) {
     LLVMBuilderRef b = emit->builder;
     MlirValue from = tsr_op_operand(op, 0), to = tsr_op_operand(op, 2);
@@ -128,7 +130,7 @@ void tsr_emit_fetch(tsr_emit *emit, MlirOperation op) {
     LLVMTypeRef element = tsr_emit_type(emit, mlirShapedTypeGetElementType(mlirValueGetType(from)));
     LLVMValueRef offset = tsr_emit_operand(emit, op, 1), at = tsr_emit_operand(emit, op, 3);
     LLVMValueRef mask = tsr_op_operand_count(op) > 4 ? tsr_emit_operand(emit, op, 4) : NULL;
-    unsigned size = tsr_emit_element_bytes(from), count = PIECE_BYTES / size;
+    unsigned size = tsr_emit_element_bytes(from), count = VECTOR_BYTES / size;
     int64_t elements = 0;
     bool known = tsr_op_i64(op, "elements", &elements);
     TSR_ASSERT(known && elements % (emit->lanes * TSR_BLOCKED_RUN) == 0 && size <= 4);
@@ -138,19 +140,12 @@ void tsr_emit_fetch(tsr_emit *emit, MlirOperation op) {
             mask ? LLVMBuildExtractElement(b, mask, tsr_emit_int(i32, r), "") : NULL;
         if (inside) index = LLVMBuildSelect(b, inside, index, offset, "");
         LLVMValueRef source = LLVMBuildGEP2(b, element, tsr_emit_get(emit, from), &index, 1, "");
-        LLVMValueRef args[] = {
-            LLVMBuildAddrSpaceCast(b, own_piece(emit, to, at, r / count),
-                                   LLVMPointerTypeInContext(emit->llvm, 3), ""),
-            LLVMBuildAddrSpaceCast(b, source, LLVMPointerTypeInContext(emit->llvm, 1), ""),
-            inside ? LLVMBuildSelect(b, inside, tsr_emit_int(i32, PIECE_BYTES),
-                                     tsr_emit_int(i32, 0), "")
-                   : NULL};
-        tsr_emit_intrinsic(emit,
-                           size == 4 ? inside ? "llvm.nvvm.cp.async.ca.shared.global.16.s"
-                                              : "llvm.nvvm.cp.async.ca.shared.global.16"
-                           : inside  ? "llvm.nvvm.cp.async.cg.shared.global.16.s"
-                                     : "llvm.nvvm.cp.async.cg.shared.global.16",
-                           NULL, 0, args, inside ? 3 : 2);
+        LLVMTypeRef shared = LLVMPointerTypeInContext(emit->llvm, TSR_LANES_SHARED);
+        LLVMTypeRef global = LLVMPointerTypeInContext(emit->llvm, TSR_LANES_GLOBAL);
+        LLVMValueRef into =
+            LLVMBuildAddrSpaceCast(b, own_vector(emit, to, at, r / count), shared, "");
+        source = LLVMBuildAddrSpaceCast(b, source, global, "");
+        tsr_lanes_of(emit)->fetch(emit, into, source, size == 4, inside);
     }
 }
 
@@ -158,16 +153,14 @@ void tsr_emit_fetched(tsr_emit *emit, MlirOperation op) {
     int64_t but = 0;
     bool known = tsr_op_i64(op, "but", &but);
     TSR_ASSERT(known);
-    LLVMValueRef last = tsr_emit_int(LLVMInt32TypeInContext(emit->llvm), but);
-    tsr_emit_intrinsic(emit, "llvm.nvvm.cp.async.commit.group", NULL, 0, NULL, 0);
-    tsr_emit_intrinsic(emit, "llvm.nvvm.cp.async.wait.group", NULL, 0, &last, 1);
+    tsr_lanes_of(emit)->wait_fetched(emit, but);
 }
 
 /* Piece `p` of the vector that program `side` of the block has stored in the buffer. */
-static LLVMValueRef piece_of_side(tsr_emit *emit, MlirValue buffer, unsigned side, unsigned p) {
+static LLVMValueRef vector_of_side(tsr_emit *emit, MlirValue buffer, unsigned side, unsigned p) {
     LLVMBuilderRef b = emit->builder;
     LLVMTypeRef i32 = LLVMInt32TypeInContext(emit->llvm), i64 = i64_of(emit);
-    LLVMValueRef zero = tsr_emit_int(i64, 0), from = own_piece(emit, buffer, zero, p);
+    LLVMValueRef zero = tsr_emit_int(i64, 0), from = own_vector(emit, buffer, zero, p);
     LLVMValueRef sides = LLVMBuildSub(b, tsr_emit_int(i32, side), emit->side, "");
     LLVMValueRef bytes = LLVMBuildMul(b, LLVMBuildSExt(b, sides, i64, ""),
                                       tsr_emit_int(i64, (int64_t)emit->local_each), "");
@@ -180,28 +173,28 @@ void tsr_emit_add_programs(tsr_emit *emit, MlirOperation op) {
     MlirValue buffer = tsr_op_operand(op, 1);
     LLVMValueRef value = tsr_emit_operand(emit, op, 0), result = LLVMGetPoison(LLVMTypeOf(value));
     LLVMTypeRef i32 = LLVMInt32TypeInContext(emit->llvm), f32 = LLVMFloatTypeInContext(emit->llvm);
-    enum { COUNT = PIECE_BYTES / 4 };
+    enum { COUNT = VECTOR_BYTES / 4 };
     unsigned all = LLVMGetVectorSize(LLVMTypeOf(value));
     LLVMTypeRef part = LLVMVectorType(f32, COUNT);
     TSR_ASSERT(emit->block_programs > 1 && emit->fetches && all % COUNT == 0);
     for (unsigned r = 0; r < all; r += COUNT) {
-        LLVMValueRef piece = LLVMGetPoison(part);
+        LLVMValueRef segment = LLVMGetPoison(part);
         for (unsigned i = 0; i < COUNT; i++)
-            piece = LLVMBuildInsertElement(
-                b, piece, LLVMBuildExtractElement(b, value, tsr_emit_int(i32, r + i), ""),
+            segment = LLVMBuildInsertElement(
+                b, segment, LLVMBuildExtractElement(b, value, tsr_emit_int(i32, r + i), ""),
                 tsr_emit_int(i32, i), "");
         LLVMSetAlignment(
-            LLVMBuildStore(b, piece,
-                           own_piece(emit, buffer, tsr_emit_int(i64_of(emit), 0), r / COUNT)),
-            PIECE_BYTES);
+            LLVMBuildStore(b, segment,
+                           own_vector(emit, buffer, tsr_emit_int(i64_of(emit), 0), r / COUNT)),
+            VECTOR_BYTES);
     }
     tsr_emit_block_barrier(emit);
     for (unsigned r = 0; r < all; r += COUNT) {
         LLVMValueRef sum = NULL;
         for (unsigned side = 0; side < emit->block_programs; side++) {
             LLVMValueRef one =
-                LLVMBuildLoad2(b, part, piece_of_side(emit, buffer, side, r / COUNT), "");
-            LLVMSetAlignment(one, PIECE_BYTES);
+                LLVMBuildLoad2(b, part, vector_of_side(emit, buffer, side, r / COUNT), "");
+            LLVMSetAlignment(one, VECTOR_BYTES);
             sum = side ? LLVMBuildFAdd(b, sum, one, "") : one;
         }
         for (unsigned i = 0; i < COUNT; i++)

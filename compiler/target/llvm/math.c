@@ -11,8 +11,7 @@
  * exp(x^2) erfc x in 0 <= x < infinity", 1981; pairs of numbers as in Dekker, "A Floating-Point
  * Technique for Extending the Available Precision", 1971.
  */
-#include "compiler/target/llvm/emit.h"
-#include "runtime/base/array.h"
+#include "compiler/target/llvm/maths.h"
 
 #include <math.h>
 
@@ -21,13 +20,6 @@
 #undef X
 
 static const double LOG2_E = 0x1.71547652b82fep0, LN2 = 0x1.62e42fefa39efp-1;
-
-typedef struct polynomial {
-    const double *coefficients; /* constant first */
-    unsigned count;
-} polynomial;
-#define POLYNOMIAL(values)                                                                         \
-    { values, TSR_COUNT(values) }
 
 /* One floating-point format. */
 typedef struct format {
@@ -42,7 +34,6 @@ typedef struct format {
     double tanh_one;         /* tanh is 1 from this number on; at most 20 */
     const double *ln2;       /* two parts; the high one times any exponent is exact */
     double erfc_zero;        /* erfc is 0 from this number on */
-    int64_t high_mask;       /* keeps as many bits of a number as make its square exact */
     polynomial exp, exp_fma; /* exp_fma: for targets that do not round products */
     polynomial exp_shifted;  /* optional; else like exp */
     double exp_shifted_zero; /* at this number and below, n equals the n of 0 */
@@ -64,7 +55,6 @@ static const format formats[2] = {{.mantissa_bits = 23,
                                    .tanh_one = 10,
                                    .ln2 = LN2_F32,
                                    .erfc_zero = 10.2,
-                                   .high_mask = ~INT64_C(0xfff),
                                    .exp_fma = POLYNOMIAL(EXP_FMA_F32),
                                    .exp_shifted = POLYNOMIAL(EXP_SHIFTED_F32),
                                    .exp_shifted_zero = -88.3,
@@ -90,7 +80,6 @@ static const format formats[2] = {{.mantissa_bits = 23,
                                    .tanh_one = 20,
                                    .ln2 = LN2_F64,
                                    .erfc_zero = 27.4,
-                                   .high_mask = ~INT64_C(0x7ffffff),
                                    .exp_fma = POLYNOMIAL(EXP_F64),
                                    .gelu_middle = 5,
                                    .gelu_zero = 38.8,
@@ -103,93 +92,7 @@ static const format formats[2] = {{.mantissa_bits = 23,
                                    .gelu = POLYNOMIAL(GELU_F64),
                                    .gelu_tanh = GELU_TANH_F64}};
 
-typedef struct maths {
-    tsr_emit *emit;
-    LLVMBuilderRef b;
-    LLVMTypeRef type, integer; /* type of the operand; type of its bits */
-    const format *f;
-} maths;
-
-static maths begin(tsr_emit *emit, LLVMValueRef x) {
-    LLVMTypeRef type = LLVMTypeOf(x);
-    bool wide = LLVMGetTypeKind(tsr_emit_element(type)) == LLVMDoubleTypeKind;
-    LLVMTypeRef integer = LLVMIntTypeInContext(emit->llvm, wide ? 64 : 32);
-    return (maths){emit, emit->builder, type, tsr_emit_like(integer, type), &formats[wide]};
-}
-
-static LLVMValueRef number(const maths *m, double value) { return tsr_emit_float(m->type, value); }
-static LLVMValueRef whole(const maths *m, int64_t value) { return tsr_emit_int(m->integer, value); }
-static LLVMValueRef add(const maths *m, LLVMValueRef x, LLVMValueRef y) {
-    return LLVMBuildFAdd(m->b, x, y, "");
-}
-static LLVMValueRef sub(const maths *m, LLVMValueRef x, LLVMValueRef y) {
-    return LLVMBuildFSub(m->b, x, y, "");
-}
-static LLVMValueRef mul(const maths *m, LLVMValueRef x, LLVMValueRef y) {
-    return LLVMBuildFMul(m->b, x, y, "");
-}
-static LLVMValueRef fma_(const maths *m, LLVMValueRef x, LLVMValueRef y, LLVMValueRef z) {
-    return tsr_emit_fma(m->emit, x, y, z);
-}
-static LLVMValueRef bits(const maths *m, LLVMValueRef x) {
-    return LLVMBuildBitCast(m->b, x, m->integer, "");
-}
-static LLVMValueRef value(const maths *m, LLVMValueRef x) {
-    return LLVMBuildBitCast(m->b, x, m->type, "");
-}
-/* x if the comparison of `a` with a number is true, else y */
-static LLVMValueRef choose(const maths *m, LLVMRealPredicate how, LLVMValueRef a, double limit,
-                           LLVMValueRef x, LLVMValueRef y) {
-    LLVMValueRef condition = LLVMBuildFCmp(m->b, how, a, number(m, limit), "");
-    return LLVMBuildSelect(m->b, condition, x, y, "");
-}
-
-static LLVMValueRef is_below_0(const maths *m, LLVMValueRef x) {
-    return LLVMBuildICmp(m->b, LLVMIntSLT, bits(m, x), whole(m, 0), "");
-}
-
-static LLVMValueRef divide(const maths *m, LLVMValueRef x, LLVMValueRef y) {
-    return LLVMBuildFDiv(m->b, x, y, "");
-}
-static LLVMValueRef absolute(const maths *m, LLVMValueRef x) {
-    return tsr_emit_intrinsic(m->emit, "llvm.fabs", &m->type, 1, &x, 1);
-}
-static LLVMValueRef with_sign(const maths *m, LLVMValueRef x, LLVMValueRef sign) {
-    LLVMValueRef args[] = {x, sign};
-    return tsr_emit_intrinsic(m->emit, "llvm.copysign", &m->type, 1, args, 2);
-}
-
-/* The leading bits of x; x minus them is exact. */
-static LLVMValueRef leading(const maths *m, LLVMValueRef x) {
-    return value(m, LLVMBuildAnd(m->b, bits(m, x), whole(m, m->f->high_mask), ""));
-}
-
-/* The number high + low, |low| at most half a unit in the last place of high. */
-typedef struct pair {
-    LLVMValueRef high, low;
-} pair;
-
-/* x + y, |x| >= |y| or x = 0 */
-static pair sum_of(const maths *m, LLVMValueRef x, LLVMValueRef y) {
-    LLVMValueRef high = add(m, x, y);
-    return (pair){high, sub(m, y, sub(m, high, x))};
-}
-
-static pair product_of(const maths *m, LLVMValueRef x, LLVMValueRef y) {
-    LLVMValueRef high = mul(m, x, y);
-    if (m->emit->target->has_fma) return (pair){high, fma_(m, x, y, LLVMBuildFNeg(m->b, high, ""))};
-    LLVMValueRef x1 = leading(m, x), y1 = leading(m, y);
-    LLVMValueRef x2 = sub(m, x, x1), y2 = sub(m, y, y1);
-    LLVMValueRef low = sub(m, mul(m, x1, y1), high);
-    low = add(m, add(m, low, mul(m, x1, y2)), mul(m, x2, y1));
-    return (pair){high, add(m, low, mul(m, x2, y2))};
-}
-
-static LLVMValueRef horner(const maths *m, const polynomial *p, LLVMValueRef x) {
-    LLVMValueRef sum = number(m, p->coefficients[p->count - 1]);
-    for (unsigned i = p->count - 1; i-- > 0;) sum = fma_(m, sum, x, number(m, p->coefficients[i]));
-    return sum;
-}
+static const format *format_of(const maths *m) { return &formats[m->wide]; }
 
 /* x + low = n ln 2 + r; shifted is n + magic. */
 typedef struct exp_parts {
@@ -198,7 +101,7 @@ typedef struct exp_parts {
 
 /* `low` (NULL: 0) is below 2^-20 |x|. */
 static exp_parts exp_reduce(const maths *m, LLVMValueRef x, LLVMValueRef low, LLVMValueRef magic) {
-    const format *f = m->f;
+    const format *f = format_of(m);
     LLVMValueRef shifted = fma_(m, x, number(m, LOG2_E), magic);
     LLVMValueRef n = sub(m, shifted, magic);
     LLVMValueRef r = fma_(m, n, number(m, -f->ln2[0]), x);
@@ -213,12 +116,12 @@ static LLVMValueRef clamp(const maths *m, LLVMValueRef x, double low, double hig
 
 /* exp r - 1, |r| < 0.35 */
 static LLVMValueRef exp_tail(const maths *m, LLVMValueRef r) {
-    return fma_(m, mul(m, r, r), horner(m, &m->f->exp, r), r);
+    return fma_(m, mul(m, r, r), horner(m, &format_of(m)->exp, r), r);
 }
 
 /* scale * exp r, scale a power of two */
 static LLVMValueRef exp_near_0(const maths *m, LLVMValueRef r, double scale) {
-    const polynomial *p = &m->f->exp_fma;
+    const polynomial *p = &format_of(m)->exp_fma;
     LLVMValueRef one = number(m, scale), y = number(m, scale * p->coefficients[p->count - 1]);
     if (!m->emit->target->has_fma)
         return mul(m, add(m, exp_tail(m, r), number(m, 1)), number(m, scale));
@@ -229,13 +132,14 @@ static LLVMValueRef exp_near_0(const maths *m, LLVMValueRef r, double scale) {
 
 /* 2^n for shifted = n + magic */
 static LLVMValueRef power_of_shifted(const maths *m, LLVMValueRef shifted) {
-    return value(m, LLVMBuildShl(m->b, bits(m, shifted), whole(m, m->f->mantissa_bits), ""));
+    return value(m,
+                 LLVMBuildShl(m->b, bits(m, shifted), whole(m, format_of(m)->mantissa_bits), ""));
 }
 
 /* exp(x + low), x < 40 or NaN, which passes through the clamp. The polynomial contains one factor
  * of 2^n, so that denormal results are rounded once. */
 static LLVMValueRef exp_below_40(const maths *m, LLVMValueRef x, LLVMValueRef low) {
-    const format *f = m->f;
+    const format *f = format_of(m);
     x = choose(m, LLVMRealOLT, x, f->exp_lowest, number(m, f->exp_lowest), x);
     exp_parts e = exp_reduce(m, x, low, number(m, f->magic + f->exp_shift));
     return mul(m, exp_near_0(m, e.r, ldexp(1, -f->exp_shift)), power_of_shifted(m, e.shifted));
@@ -248,7 +152,7 @@ typedef struct exp_factors {
 } exp_factors;
 
 static exp_factors exp_below_40_factors(const maths *m, LLVMValueRef x, LLVMValueRef low) {
-    const format *f = m->f;
+    const format *f = format_of(m);
     x = choose(m, LLVMRealOLT, x, f->exp_lowest, number(m, f->exp_lowest), x);
     exp_parts e = exp_reduce(m, x, low, number(m, f->magic + f->exp_shift));
     LLVMValueRef power = mul(m, power_of_shifted(m, e.shifted), number(m, ldexp(1, -f->exp_shift)));
@@ -257,7 +161,7 @@ static exp_factors exp_below_40_factors(const maths *m, LLVMValueRef x, LLVMValu
 
 /* exp(x + low), the same bits; the other factor of 2^n is on the same side of 1 as 2^n. */
 static LLVMValueRef exp_of(const maths *m, LLVMValueRef x, LLVMValueRef low) {
-    const format *f = m->f;
+    const format *f = format_of(m);
     x = clamp(m, x, f->exp_lowest, f->exp_highest);
     LLVMValueRef below = is_below_0(m, x);
     LLVMValueRef magic = LLVMBuildSelect(m->b, below, number(m, f->magic + f->exp_shift),
@@ -269,20 +173,20 @@ static LLVMValueRef exp_of(const maths *m, LLVMValueRef x, LLVMValueRef low) {
 }
 
 LLVMValueRef tsr_emit_exp(tsr_emit *emit, LLVMValueRef x) {
-    maths m = begin(emit, x);
+    maths m = maths_of(emit, x);
     return exp_of(&m, x, NULL);
 }
 
 LLVMValueRef tsr_emit_exp_below_40(tsr_emit *emit, LLVMValueRef x) {
-    maths m = begin(emit, x);
+    maths m = maths_of(emit, x);
     return exp_below_40(&m, x, NULL);
 }
 
 /* As above, to a few units in the last place: the low part of ln 2 would change a tenth of the
  * rounding error that x, a difference, already has. 0 if 2^n is a denormal. */
 LLVMValueRef tsr_emit_exp_shifted(tsr_emit *emit, LLVMValueRef x) {
-    maths m = begin(emit, x);
-    const format *f = m.f;
+    maths m = maths_of(emit, x);
+    const format *f = format_of(&m);
     if (!f->exp_shifted.count || !emit->target->has_fma) return exp_below_40(&m, x, NULL);
     LLVMValueRef magic = number(&m, f->magic), one = number(&m, 1);
     x = choose(&m, LLVMRealOLT, x, f->exp_shifted_zero, number(&m, f->exp_shifted_zero), x);
@@ -295,14 +199,14 @@ LLVMValueRef tsr_emit_exp_shifted(tsr_emit *emit, LLVMValueRef x) {
 /* exp r = 1 + tail: 2 (2^(n-1) tail + (2^(n-1) - 1/2)); the halves keep 2^n in range. The result is
  * x if x is so small that its half would be denormal. */
 LLVMValueRef tsr_emit_expm1(tsr_emit *emit, LLVMValueRef x) {
-    maths m = begin(emit, x);
-    double lowest = -2.0 * (m.f->mantissa_bits + 1);
-    exp_parts e =
-        exp_reduce(&m, clamp(&m, x, lowest, m.f->exp_highest), NULL, number(&m, m.f->magic - 1));
+    maths m = maths_of(emit, x);
+    double lowest = -2.0 * (format_of(&m)->mantissa_bits + 1);
+    exp_parts e = exp_reduce(&m, clamp(&m, x, lowest, format_of(&m)->exp_highest), NULL,
+                             number(&m, format_of(&m)->magic - 1));
     LLVMValueRef scale = power_of_shifted(&m, e.shifted);
     LLVMValueRef y = fma_(&m, scale, exp_tail(&m, e.r), sub(&m, scale, number(&m, 0.5)));
     y = add(&m, y, y);
-    return choose(&m, LLVMRealOLT, absolute(&m, x), 4 * m.f->smallest_normal, x, y);
+    return choose(&m, LLVMRealOLT, absolute(&m, x), 4 * format_of(&m)->smallest_normal, x, y);
 }
 
 /* x = 2^e (1 + f), f in [sqrt(1/2) - 1, sqrt(2) - 1] */
@@ -311,7 +215,7 @@ typedef struct log_parts {
 } log_parts;
 
 static log_parts log_reduce(const maths *m, LLVMValueRef x) {
-    const format *f = m->f;
+    const format *f = format_of(m);
     LLVMValueRef scaled = mul(m, x, number(m, ldexp(1, f->denormal_shift)));
     LLVMValueRef normal = choose(m, LLVMRealOLT, x, f->smallest_normal, scaled, x);
     LLVMValueRef unscale =
@@ -329,29 +233,29 @@ static log_parts log_reduce(const maths *m, LLVMValueRef x) {
 
 static LLVMValueRef log_narrow(const maths *m, log_parts x, LLVMValueRef low) {
     LLVMValueRef square = mul(m, x.f, x.f);
-    LLVMValueRef y = mul(m, mul(m, square, x.f), horner(m, &m->f->log, x.f));
-    y = fma_(m, x.e, number(m, m->f->ln2[1]), y);
+    LLVMValueRef y = mul(m, mul(m, square, x.f), horner(m, &format_of(m)->log, x.f));
+    y = fma_(m, x.e, number(m, format_of(m)->ln2[1]), y);
     if (low) y = add(m, y, low);
     y = fma_(m, square, number(m, -0.5), y);
-    return fma_(m, x.e, number(m, m->f->ln2[0]), add(m, x.f, y));
+    return fma_(m, x.e, number(m, format_of(m)->ln2[0]), add(m, x.f, y));
 }
 
 static LLVMValueRef log_wide(const maths *m, log_parts x, LLVMValueRef low) {
     LLVMValueRef s = divide(m, x.f, add(m, x.f, number(m, 2)));
     LLVMValueRef z = mul(m, s, s);
     LLVMValueRef half_square = mul(m, mul(m, x.f, x.f), number(m, 0.5));
-    LLVMValueRef r = mul(m, z, horner(m, &m->f->log, z));
+    LLVMValueRef r = mul(m, z, horner(m, &format_of(m)->log, z));
     LLVMValueRef y = mul(m, s, add(m, half_square, r));
-    y = fma_(m, x.e, number(m, m->f->ln2[1]), y);
+    y = fma_(m, x.e, number(m, format_of(m)->ln2[1]), y);
     if (low) y = add(m, y, low);
     y = sub(m, half_square, y);
     y = sub(m, y, x.f);
-    return sub(m, mul(m, x.e, number(m, m->f->ln2[0])), y);
+    return sub(m, mul(m, x.e, number(m, format_of(m)->ln2[0])), y);
 }
 
 /* log(1 + f) + e ln 2 + low; `low` may be NULL. */
 static LLVMValueRef log_sum(const maths *m, log_parts x, LLVMValueRef low) {
-    return (m->f == &formats[1] ? log_wide : log_narrow)(m, x, low);
+    return (m->wide ? log_wide : log_narrow)(m, x, low);
 }
 
 /* y, except for arguments from `pole` down, infinity and NaN */
@@ -363,13 +267,13 @@ static LLVMValueRef log_specials(const maths *m, LLVMValueRef x, double pole, LL
 }
 
 LLVMValueRef tsr_emit_log(tsr_emit *emit, LLVMValueRef x) {
-    maths m = begin(emit, x);
+    maths m = maths_of(emit, x);
     return log_specials(&m, x, 0, log_sum(&m, log_reduce(&m, x), NULL));
 }
 
 /* 1 + x is u + rest without error; log(u + rest) = log u + rest / u. */
 LLVMValueRef tsr_emit_log1p(tsr_emit *emit, LLVMValueRef x) {
-    maths m = begin(emit, x);
+    maths m = maths_of(emit, x);
     LLVMValueRef one = number(&m, 1), u = add(&m, x, one);
     LLVMValueRef of_small = sub(&m, x, sub(&m, u, one)), of_large = sub(&m, one, sub(&m, u, x));
     LLVMValueRef rest = choose(&m, LLVMRealOLT, absolute(&m, x), 1, of_small, of_large);
@@ -380,8 +284,8 @@ LLVMValueRef tsr_emit_log1p(tsr_emit *emit, LLVMValueRef x) {
 
 /* |x| < 0.625: x + x^3 P(x^2); else 1 - 2 / (exp(2 |x|) + 1) with the sign of x. */
 LLVMValueRef tsr_emit_tanh(tsr_emit *emit, LLVMValueRef x) {
-    maths m = begin(emit, x);
-    const format *f = m.f;
+    maths m = maths_of(emit, x);
+    const format *f = format_of(&m);
     LLVMValueRef a = absolute(&m, x), z = mul(&m, a, a);
     LLVMValueRef small = fma_(&m, mul(&m, a, z), horner(&m, &f->tanh, z), a);
     LLVMValueRef capped = choose(&m, LLVMRealOGT, a, f->tanh_one, number(&m, f->tanh_one), a);
@@ -403,19 +307,19 @@ static LLVMValueRef erfc_scaled(const maths *m, LLVMValueRef z) {
     LLVMValueRef middle = number(m, 3.75);
     LLVMValueRef u = divide(m, sub(m, z, middle), add(m, z, middle));
     LLVMValueRef below = add(m, add(m, z, z), number(m, 1));
-    return divide(m, horner(m, &m->f->erfc, u), below);
+    return divide(m, horner(m, &format_of(m)->erfc, u), below);
 }
 
 /* erf z = z + z P(z^2), |z| < 0.84375 */
 static LLVMValueRef erf_small(const maths *m, LLVMValueRef z) {
-    return fma_(m, z, horner(m, &m->f->erf, mul(m, z, z)), z);
+    return fma_(m, z, horner(m, &format_of(m)->erf, mul(m, z, z)), z);
 }
 
 /* |x| < 0.84375: as above; else 1 - erfc |x| with the sign of x. */
 LLVMValueRef tsr_emit_erf(tsr_emit *emit, LLVMValueRef x) {
-    maths m = begin(emit, x);
+    maths m = maths_of(emit, x);
     LLVMValueRef a = absolute(&m, x);
-    double zero = m.f->erfc_zero;
+    double zero = format_of(&m)->erfc_zero;
     LLVMValueRef z = choose(&m, LLVMRealOGT, a, zero, number(&m, zero), a);
     LLVMValueRef erfc = mul(&m, exp_of_square(&m, z), erfc_scaled(&m, z));
     LLVMValueRef large = sub(&m, number(&m, 1), erfc);
@@ -430,18 +334,19 @@ typedef struct tail {
 } tail;
 
 static tail tail_of(const maths *m, LLVMValueRef x) {
-    LLVMValueRef middle = number(m, m->f->gelu_middle);
-    LLVMValueRef finite = clamp(m, x, -m->f->gelu_zero, m->f->gelu_zero), a = absolute(m, finite);
+    LLVMValueRef middle = number(m, format_of(m)->gelu_middle);
+    LLVMValueRef finite = clamp(m, x, -format_of(m)->gelu_zero, format_of(m)->gelu_zero),
+                 a = absolute(m, finite);
     pair square = product_of(m, finite, mul(m, finite, number(m, -0.5)));
     exp_factors e = exp_below_40_factors(m, square.high, square.low);
     LLVMValueRef u = divide(m, sub(m, a, middle), add(m, a, middle));
-    LLVMValueRef scaled = mul(m, sub(m, number(m, 1), u), horner(m, &m->f->gelu, u));
+    LLVMValueRef scaled = mul(m, sub(m, number(m, 1), u), horner(m, &format_of(m)->gelu, u));
     return (tail){finite, a, scaled, e};
 }
 
 /* x - x q, and x q where x < 0, which is good to the end of the tail. */
 LLVMValueRef tsr_emit_gelu(tsr_emit *emit, LLVMValueRef x) {
-    maths m = begin(emit, x);
+    maths m = maths_of(emit, x);
     tail t = tail_of(&m, x);
     LLVMValueRef part = mul(&m, t.finite, t.scaled);
     LLVMValueRef below = mul(&m, mul(&m, part, t.e.near), t.e.power);
@@ -452,7 +357,7 @@ LLVMValueRef tsr_emit_gelu(tsr_emit *emit, LLVMValueRef x) {
 /* q - |x| f(x) if x < 0, else 1 minus that; f(x) = exp(-x^2 / 2) / sqrt(2 pi). The derivative adds
  * a few instructions to a gelu of the same x. */
 LLVMValueRef tsr_emit_gelu_slope(tsr_emit *emit, LLVMValueRef x) {
-    maths m = begin(emit, x);
+    maths m = maths_of(emit, x);
     tail t = tail_of(&m, x);
     LLVMValueRef part = fma_(&m, t.a, number(&m, -0.3989422804014327), t.scaled);
     LLVMValueRef below = mul(&m, mul(&m, part, t.e.near), t.e.power);
@@ -462,18 +367,13 @@ LLVMValueRef tsr_emit_gelu_slope(tsr_emit *emit, LLVMValueRef x) {
     return choose(&m, LLVMRealUNO, x, 0, x, slope);
 }
 
-/* x + y, whichever is larger (Knuth, "The Art of Computer Programming", volume 2, 4.2.2). */
-static pair any_sum_of(const maths *m, LLVMValueRef x, LLVMValueRef y) {
-    LLVMValueRef high = add(m, x, y), of_y = sub(m, high, x);
-    return (pair){high, add(m, sub(m, x, sub(m, high, of_y)), sub(m, y, of_y))};
-}
-
 /* x / (1 + exp(-w)), w = x (c + d x^2) as a pair: (1 + tanh(w / 2)) / 2 is 1 / (1 + exp(-w)). */
 LLVMValueRef tsr_emit_gelu_tanh(tsr_emit *emit, LLVMValueRef x) {
-    maths m = begin(emit, x);
-    const double *c = m.f->gelu_tanh, *d = c + 2;
+    maths m = maths_of(emit, x);
+    const double *c = format_of(&m)->gelu_tanh, *d = c + 2;
     LLVMValueRef a = absolute(&m, x);
-    a = choose(&m, LLVMRealOGT, a, m.f->gelu_tanh_zero, number(&m, m.f->gelu_tanh_zero), a);
+    a = choose(&m, LLVMRealOGT, a, format_of(&m)->gelu_tanh_zero,
+               number(&m, format_of(&m)->gelu_tanh_zero), a);
     LLVMValueRef minus = LLVMBuildFNeg(m.b, a, "");
     pair square = product_of(&m, a, a), cube = product_of(&m, square.high, number(&m, d[0]));
     cube.low = fma_(&m, square.low, number(&m, d[0]), cube.low);
@@ -510,9 +410,9 @@ static pair log_pair(const maths *m, LLVMValueRef x) {
     c.low = add(m, c.low, number(m, 0x1.5555555555555p-55)); /* 2/3 is the sum of both */
     pair cube = product_of_pairs(m, s, product_of_pairs(m, z, c));
     LLVMValueRef twice = add(m, s.high, s.high);
-    pair first = sum_of(m, mul(m, parts.e, number(m, m->f->ln2[0])), twice);
+    pair first = sum_of(m, mul(m, parts.e, number(m, format_of(m)->ln2[0])), twice);
     pair second = sum_of(m, first.high, cube.high);
-    LLVMValueRef low = fma_(m, parts.e, number(m, m->f->ln2[1]), add(m, s.low, s.low));
+    LLVMValueRef low = fma_(m, parts.e, number(m, format_of(m)->ln2[1]), add(m, s.low, s.low));
     low = add(m, add(m, low, cube.low), add(m, first.low, second.low));
     return sum_of(m, second.high, low);
 }
@@ -532,7 +432,7 @@ static LLVMValueRef power_narrow(const maths *m, LLVMValueRef a, LLVMValueRef y)
     LLVMTypeRef type = tsr_emit_like(LLVMDoubleTypeInContext(m->emit->llvm), m->type);
     a = LLVMBuildFPExt(m->b, a, type, "");
     y = LLVMBuildFPExt(m->b, y, type, "");
-    maths wide = begin(m->emit, a);
+    maths wide = maths_of(m->emit, a);
     LLVMValueRef log = log_sum(&wide, log_reduce(&wide, a), NULL);
     LLVMValueRef power = exp_of(&wide, mul(&wide, y, log), NULL);
     return LLVMBuildFPTrunc(m->b, power, m->type, "");
@@ -545,9 +445,9 @@ static LLVMValueRef is_whole(const maths *m, LLVMValueRef x) {
 
 /* The cases of IEEE 754's pow: zeros, infinities, negative bases, NaN, 1. */
 LLVMValueRef tsr_emit_pow(tsr_emit *emit, LLVMValueRef x, LLVMValueRef y) {
-    maths m = begin(emit, x);
+    maths m = maths_of(emit, x);
     LLVMValueRef a = absolute(&m, x), zero = number(&m, 0), infinite = number(&m, INFINITY);
-    LLVMValueRef size = (m.f == &formats[1] ? power_wide : power_narrow)(&m, a, y);
+    LLVMValueRef size = (m.wide ? power_wide : power_narrow)(&m, a, y);
     size = choose(&m, LLVMRealOEQ, a, 0, choose(&m, LLVMRealOLT, y, 0, infinite, zero), size);
     size =
         choose(&m, LLVMRealOEQ, a, INFINITY, choose(&m, LLVMRealOLT, y, 0, zero, infinite), size);
@@ -575,7 +475,7 @@ static LLVMValueRef inverse_of_halves(const maths *m, LLVMValueRef x, LLVMValueR
 /* Squares repeatedly, from the lowest bit of |exponent| up; uses half of the exponent if it is
  * negative. */
 LLVMValueRef tsr_emit_power(tsr_emit *emit, LLVMValueRef x, LLVMValueRef exponent) {
-    maths m = begin(emit, x);
+    maths m = maths_of(emit, x);
     LLVMBuilderRef b = emit->builder;
     LLVMTypeRef itype = LLVMTypeOf(exponent), one_bit = LLVMInt1TypeInContext(emit->llvm);
     LLVMValueRef zero = tsr_emit_int(itype, 0), one = tsr_emit_int(itype, 1);

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints math_tables.def: polynomials that interpolate at Chebyshev nodes, computed with mpmath.
+"""Prints the tables of math.c or trigonometry.c: polynomials that interpolate at Chebyshev nodes, computed with mpmath.
 
-Run by hand (python3 math_fit.py > math_tables.def); neither the build nor the tests need it.
+Run by hand (python3 math_fit.py math > math_tables.def; python3 math_fit.py trigonometry > trigonometry_tables.def); neither
+the build nor the tests need it.
 """
 import sys
 
-from mpmath import erf, erfc, exp, frexp, ldexp, log, lu_solve, matrix, mp, mpf, nint, polyval, sqrt, tanh
+from mpmath import (asin, atan, cos, erf, erfc, exp, floor, frexp, ldexp, log, lu_solve, matrix, mp, mpf, nint, pi, polyval, sin, sqrt,
+                    tan, tanh)
 
 mp.dps = 80
 
@@ -70,7 +72,56 @@ def limit_at_0(function):
     return lambda x: function(x if abs(x) > mpf(10) ** -20 else mpf(10) ** -20)
 
 
-def main():
+def print_head(more=""):
+    print("/* SPDX-License-Identifier: Apache-2.0")
+    print(" *")
+    print(f" * X(NAME, count, coefficients from the constant upwards){more}; written by math_fit.py. */")
+
+
+def fit_rows(rows):
+    for name, bits, function, a, b, degree in rows:
+        coefficients, error = fit(function, a, b, degree)
+        print(name, "error 2 ^", mp.nstr(mp.log(error, 2), 5), file=sys.stderr)
+        row(name, bits, coefficients)
+
+
+def print_parts(name, x, sizes):
+    """x as a sum of numbers of so many bits."""
+    parts = []
+    for bits in sizes:
+        parts.append(rounded(x - sum(parts), bits))
+    row(name, 53, parts)
+
+
+def print_trigonometry():
+    """The functions of f32 are computed in f64, with shorter polynomials."""
+    mp.dps = 500
+    quarter = (pi / 4 * mpf("1.001")) ** 2
+    eighth = tan(pi / 8 * mpf("1.001")) ** 2
+    sin_tail = limit_at_0(lambda z: (sin(sqrt(z)) / sqrt(z) - 1) / z)
+    cos_tail = limit_at_0(lambda z: (cos(sqrt(z)) - 1 + z / 2) / z**2)
+    asin_tail = limit_at_0(lambda z: (asin(sqrt(z)) / sqrt(z) - 1) / z)
+    atan_tail = limit_at_0(lambda z: (atan(sqrt(z)) / sqrt(z) - 1) / z)
+    print_head(";\n * WORDS(NAME, count, words of 64 bits)")
+    fit_rows((
+        ("SIN_F32", 53, sin_tail, mpf(0), quarter, 3),
+        ("SIN_F64", 53, sin_tail, mpf(0), quarter, 6),
+        ("COS_F32", 53, cos_tail, mpf(0), quarter, 3),
+        ("COS_F64", 53, cos_tail, mpf(0), quarter, 5),
+        ("ASIN_F32", 53, asin_tail, mpf(0), mpf("0.25"), 6),
+        ("ASIN_F64", 53, asin_tail, mpf(0), mpf("0.25"), 12),
+        ("ATAN_F32", 53, atan_tail, mpf(0), eighth, 5),
+        ("ATAN_F64", 53, atan_tail, mpf(0), eighth, 10),
+    ))
+    print_parts("HALF_PI_SHORT", pi / 2, (33, 33, 33, 53))  # products of the first three with 20 bits are exact
+    print_parts("HALF_PI", pi / 2, (53, 53))
+    # A word of zeros, then the bits of 2 / pi behind the binary point.
+    digits = int(floor(ldexp(2 / pi, 64 * 19)))
+    words = [0] + [digits >> 64 * (18 - i) & (1 << 64) - 1 for i in range(19)]
+    print(f"WORDS(TWO_OVER_PI, {len(words)}, " + ", ".join(f"0x{word:016x}" for word in words) + ")")
+
+
+def print_math():
     half = log(2) / 2 * mpf("1.0001")
     low, high = sqrt(mpf(1) / 2) - 1, sqrt(mpf(2)) - 1
     z_log = (high / (2 + high)) ** 2 * mpf("1.001")
@@ -87,15 +138,13 @@ def main():
     z_of = lambda u: mpf("3.75") * (1 + u) / (1 - u)
     u_of = lambda z: (mpf(z) - mpf("3.75")) / (mpf(z) + mpf("3.75"))
     erfc_scaled = lambda u: (1 + 2 * z_of(u)) * exp(z_of(u) ** 2) * erfc(z_of(u))
-    print("/* SPDX-License-Identifier: Apache-2.0")
-    print(" *")
-    print(" * X(NAME, count, coefficients from the constant upwards); written by math_fit.py. */")
+    print_head()
     # exp(a^2 / 2) erfc(a / sqrt 2) / 2 over 1 - u, by u = (a - middle) / (a + middle)
     a_of = lambda u, middle: middle * (1 + u) / (1 - u)
     share = lambda a: exp(a**2 / 2) * erfc(a / sqrt(mpf(2))) / 2
     share_by = lambda middle: lambda u: share(a_of(u, mpf(middle))) / (1 - u)
     end = lambda a, middle: (mpf(a) - mpf(middle)) / (mpf(a) + mpf(middle))
-    for name, bits, function, a, b, degree in (
+    fit_rows((
         ("EXP_F32", 24, exp_tail, -half, half, 5),
         ("EXP_FMA_F32", 24, exp_tail, -half, half, 4),
         ("EXP_F64", 53, exp_tail, -half, half, 10),
@@ -110,10 +159,7 @@ def main():
         ("ERFC_F64", 53, erfc_scaled, mpf(-1), u_of("27.4"), 23),
         ("GELU_F32", 24, share_by(3), mpf(-1), end("14.5", 3), 10),
         ("GELU_F64", 53, share_by(5), mpf(-1), end("38.8", 5), 22),
-    ):
-        coefficients, error = fit(function, a, b, degree)
-        print(name, "error 2 ^", mp.nstr(mp.log(error, 2), 5), file=sys.stderr)
-        row(name, bits, coefficients)
+    ))
     coefficients, error = minimax(exp, half, 3)
     print("EXP_SHIFTED_F32 error 2 ^", mp.nstr(mp.log(error, 2), 5), file=sys.stderr)
     row("EXP_SHIFTED_F32", 24, coefficients)
@@ -128,4 +174,4 @@ def main():
         row(name, bits, [part, log(2) - part])
 
 
-main()
+{"math": print_math, "trigonometry": print_trigonometry}[sys.argv[1]]()

@@ -133,7 +133,8 @@ LLVMValueRef tsr_emit_narrow(tsr_emit *emit, LLVMValueRef value, bool bf16) {
         LLVMTypeRef half = tsr_emit_like(LLVMHalfTypeInContext(emit->llvm), n.i16);
         return as(&n, LLVMBuildFPTrunc(n.b, value, half, ""), n.i16);
     }
-    if (bf16 && emit->target->arch) { /* one instruction for two; a NaN would differ */
+    if (bf16 && emit->target->family == TSR_FAMILY_CUDA) { /* one instruction for two; a NaN would
+                                                               differ */
         LLVMTypeRef half = tsr_emit_like(LLVMBFloatTypeInContext(emit->llvm), n.i16);
         return as(&n, LLVMBuildFPTrunc(n.b, value, half, ""), n.i16);
     }

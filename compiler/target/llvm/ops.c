@@ -42,7 +42,7 @@ static LLVMValueRef conversion(const op *o) {
  * byte permutation with a selector that is the identity as long as a grid has less than 2^50
  * programs. */
 static LLVMValueRef forget(const op *o, LLVMValueRef value) {
-    enum { PLACES = 0x3210, LAST_BIT = 62, MASK = 7 };
+    enum { IDENTITY = 0x3210, LAST_BIT = 62, MASK = 7 };
     static const char text[] = "prmt.b32 $0, $1, $1, $2;", constraints[] = "=r,r,r";
     LLVMTypeRef type = LLVMTypeOf(value), i32 = LLVMInt32TypeInContext(o->emit->llvm);
     LLVMTypeRef types[] = {i32, i32}, function = LLVMFunctionType(i32, types, 2, false);
@@ -51,17 +51,17 @@ static LLVMValueRef forget(const op *o, LLVMValueRef value) {
     if (!words || LLVMGetVectorSize(type) % 2 || o->emit->block) return value;
     tsr_op_i64(o->mlir, TSR_AGAIN_NAME, &number);
     LLVMValueRef grid = LLVMGetLastParam(o->emit->function);
-    LLVMValueRef places =
+    LLVMValueRef selector =
         LLVMBuildLShr(o->b, grid, tsr_emit_int(LLVMTypeOf(grid), LAST_BIT - (number & MASK)), "");
-    places =
-        LLVMBuildAdd(o->b, LLVMBuildTrunc(o->b, places, i32, ""), tsr_emit_int(i32, PLACES), "");
+    selector = LLVMBuildAdd(o->b, LLVMBuildTrunc(o->b, selector, i32, ""),
+                            tsr_emit_int(i32, IDENTITY), "");
     LLVMValueRef code =
         LLVMGetInlineAsm(function, text, sizeof text - 1, constraints, sizeof constraints - 1,
                          false, false, LLVMInlineAsmDialectATT, false);
     value = LLVMBuildBitCast(o->b, value, LLVMVectorType(i32, words), "");
     for (unsigned i = 0; i < words; i++) {
         LLVMValueRef at = tsr_emit_int(i32, i);
-        LLVMValueRef args[] = {LLVMBuildExtractElement(o->b, value, at, ""), places};
+        LLVMValueRef args[] = {LLVMBuildExtractElement(o->b, value, at, ""), selector};
         LLVMValueRef word = LLVMBuildCall2(o->b, function, code, args, 2, "");
         value = LLVMBuildInsertElement(o->b, value, word, at, "");
     }
@@ -76,7 +76,7 @@ static LLVMValueRef float_conversion(const op *o) {
     bool bf16 = mlirTypeIsABF16(type);
     if (!bf16 && !mlirTypeIsAF16(type)) return conversion(o);
     LLVMValueRef value = x(o, 0);
-    if (widen && o->emit->target->arch && tsr_op_has(o->mlir, TSR_AGAIN_NAME))
+    if (widen && o->emit->target->family == TSR_FAMILY_CUDA && tsr_op_has(o->mlir, TSR_AGAIN_NAME))
         value = forget(o, value);
     if (!widen && bf16 && o->emit->target->has_dot && tsr_op_has(o->mlir, TSR_NORMAL_NAME) &&
         tsr_emit_lanes(o->type))
@@ -149,6 +149,8 @@ int64_t tsr_emit_int_element(MlirAttribute value, MlirType element, int64_t inde
         return mlirDenseElementsAttrGetBoolValue(value, index);
     case 8:
         return mlirDenseElementsAttrGetInt8Value(value, index);
+    case 16:
+        return mlirDenseElementsAttrGetInt16Value(value, index);
     case 32:
         return mlirDenseElementsAttrGetInt32Value(value, index);
     default:
@@ -261,10 +263,10 @@ static LLVMValueRef element_at(const op *o, LLVMValueRef vector, unsigned index)
 
 static LLVMValueRef warp_shuffle(const op *o) {
     LLVMTypeRef i32 = LLVMInt32TypeInContext(o->emit->llvm);
-    LLVMValueRef from = x(o, 0), places = x(o, 1), result = LLVMGetPoison(o->type);
+    LLVMValueRef from = x(o, 0), selector = x(o, 1), result = LLVMGetPoison(o->type);
     for (unsigned i = 0; i < LLVMGetVectorSize(o->type); i++) {
         LLVMValueRef lane =
-            LLVMBuildAnd(o->b, element_at(o, places, i), tsr_emit_int(i32, WARP_LANES - 1), "");
+            LLVMBuildAnd(o->b, element_at(o, selector, i), tsr_emit_int(i32, WARP_LANES - 1), "");
         lane = LLVMBuildAdd(o->b, lane, tsr_emit_int(i32, i / WARP_LANES * WARP_LANES), "");
         LLVMValueRef value = LLVMBuildExtractElement(o->b, from, lane, "");
         result = LLVMBuildInsertElement(o->b, result, value, tsr_emit_int(i32, i), "");
@@ -294,7 +296,25 @@ static LLVMValueRef vote(const op *o) {
 
 /* ---- math ------------------------------------------------------------------------------------ */
 
-enum { EXP, EXP_BELOW_40, EXP_SHIFTED, EXPM1, LOG, LOG1P, TANH, ERF, GELU, GELU_TANH, GELU_SLOPE };
+enum {
+    EXP,
+    EXP_BELOW_40,
+    EXP_SHIFTED,
+    EXPM1,
+    LOG,
+    LOG1P,
+    TANH,
+    ERF,
+    GELU,
+    GELU_TANH,
+    GELU_SLOPE,
+    SIN,
+    COS,
+    TAN,
+    ASIN,
+    ACOS,
+    ATAN
+};
 
 static LLVMValueRef function(const op *o) {
     static LLVMValueRef (*const functions[])(tsr_emit *, LLVMValueRef) = {
@@ -308,13 +328,19 @@ static LLVMValueRef function(const op *o) {
         [ERF] = tsr_emit_erf,
         [GELU] = tsr_emit_gelu,
         [GELU_TANH] = tsr_emit_gelu_tanh,
-        [GELU_SLOPE] = tsr_emit_gelu_slope};
+        [GELU_SLOPE] = tsr_emit_gelu_slope,
+        [SIN] = tsr_emit_sin,
+        [COS] = tsr_emit_cos,
+        [TAN] = tsr_emit_tan,
+        [ASIN] = tsr_emit_asin,
+        [ACOS] = tsr_emit_acos,
+        [ATAN] = tsr_emit_atan};
     int how = o->how;
     if (how == EXP && tsr_op_has(o->mlir, TSR_BELOW_40_NAME)) how = EXP_BELOW_40;
     if (how == EXP && tsr_op_has(o->mlir, TSR_SHIFTED_NAME)) how = EXP_SHIFTED;
     if (how == GELU && tsr_op_has(o->mlir, "tanh")) how = GELU_TANH;
     if (how == GELU && tsr_op_has(o->mlir, "slope")) how = GELU_SLOPE;
-    if (o->emit->target->arch && tsr_op_has(o->mlir, TSR_APPROXIMATE_NAME)) {
+    if (o->emit->target->family == TSR_FAMILY_CUDA && tsr_op_has(o->mlir, TSR_APPROXIMATE_NAME)) {
         bool is_exp = how == EXP || how == EXP_BELOW_40 || how == EXP_SHIFTED;
         const char *name = how == TANH ? "tanh" : is_exp ? "exp" : how == GELU_TANH ? "gelu" : "";
         LLVMValueRef value = tsr_block_approximate(o->emit, name, x(o, 0));
@@ -324,7 +350,8 @@ static LLVMValueRef function(const op *o) {
 }
 
 static LLVMValueRef intrinsic_1(const op *o) {
-    static const char *const names[] = {"llvm.fabs", "llvm.sqrt", "llvm.floor", "llvm.ctpop"};
+    static const char *const names[] = {"llvm.fabs",  "llvm.sqrt", "llvm.floor",
+                                        "llvm.ctpop", "llvm.ceil", "llvm.roundeven"};
     LLVMValueRef value = x(o, 0);
     return tsr_emit_intrinsic(o->emit, names[o->how], &o->type, 1, &value, 1);
 }
@@ -332,6 +359,11 @@ static LLVMValueRef intrinsic_1(const op *o) {
 static LLVMValueRef fma_(const op *o) { return tsr_emit_fma(o->emit, x(o, 0), x(o, 1), x(o, 2)); }
 
 static LLVMValueRef dot(const op *o) { return tsr_emit_dot(o->emit, x(o, 0), x(o, 1), x(o, 2)); }
+
+static LLVMValueRef dot_bytes(const op *o) {
+    return tsr_emit_dot_bytes(o->emit, x(o, 0), x(o, 1), x(o, 2), tsr_op_has(o->mlir, "a_unsigned"),
+                              tsr_op_has(o->mlir, "b_unsigned"));
+}
 
 static LLVMValueRef powf_(const op *o) { return tsr_emit_pow(o->emit, x(o, 0), x(o, 1)); }
 
@@ -356,6 +388,7 @@ static const row rows[TSR_OP_COUNT] = {
     [TSR_ARITH_ORI] = {binary, LLVMOr},
     [TSR_ARITH_XORI] = {binary, LLVMXor},
     [TSR_ARITH_SHLI] = {binary, LLVMShl},
+    [TSR_ARITH_SHRSI] = {binary, LLVMAShr},
     [TSR_ARITH_SHRUI] = {binary, LLVMLShr},
     [TSR_ARITH_ADDF] = {binary, LLVMFAdd},
     [TSR_ARITH_SUBF] = {binary, LLVMFSub},
@@ -394,13 +427,22 @@ static const row rows[TSR_OP_COUNT] = {
     [TSR_MATH_LOG1P] = {function, LOG1P},
     [TSR_MATH_TANH] = {function, TANH},
     [TSR_MATH_ERF] = {function, ERF},
+    [TSR_MATH_SIN] = {function, SIN},
+    [TSR_MATH_COS] = {function, COS},
+    [TSR_MATH_TAN] = {function, TAN},
+    [TSR_MATH_ASIN] = {function, ASIN},
+    [TSR_MATH_ACOS] = {function, ACOS},
+    [TSR_MATH_ATAN] = {function, ATAN},
     [TSR_TILE_GELU] = {function, GELU},
     [TSR_MATH_ABSF] = {intrinsic_1, 0},
     [TSR_MATH_SQRT] = {intrinsic_1, 1},
     [TSR_MATH_FLOOR] = {intrinsic_1, 2},
     [TSR_MATH_CTPOP] = {intrinsic_1, 3},
+    [TSR_MATH_CEIL] = {intrinsic_1, 4},
+    [TSR_MATH_ROUNDEVEN] = {intrinsic_1, 5},
     [TSR_MATH_FMA] = {fma_, 0},
     [TSR_TILE_DOT] = {dot, 0},
+    [TSR_TILE_DOT_BYTES] = {dot_bytes, 0},
     [TSR_MATH_POWF] = {powf_, 0},
     [TSR_MATH_FPOWI] = {fpowi, 0},
 };

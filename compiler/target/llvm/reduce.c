@@ -9,6 +9,7 @@
  * enough between its reads and its next writes. If a program has only one reduction, that reduction
  * has a second barrier. Consecutive reductions share a barrier. tile.vote only uses one warp.
  */
+#include "compiler/target/llvm/lanes.h"
 #include "compiler/target/llvm/warp.h"
 #include "compiler/tile/attributes.h"
 #include "runtime/base/array.h"
@@ -75,9 +76,8 @@ static unsigned warps_of(const tsr_emit *emit) { return emit->lanes / WARP; }
 static LLVMValueRef from_lane_xor(tsr_emit *emit, LLVMValueRef value, unsigned distance) {
     LLVMBuilderRef b = emit->builder;
     LLVMTypeRef i32 = LLVMInt32TypeInContext(emit->llvm);
-    LLVMValueRef args[] = {number(emit, -1), LLVMBuildBitCast(b, value, i32, ""),
-                           number(emit, distance), number(emit, WARP - 1)};
-    LLVMValueRef word = tsr_emit_intrinsic(emit, "llvm.nvvm.shfl.sync.bfly.i32", NULL, 0, args, 4);
+    LLVMValueRef word = tsr_lanes_of(emit)->butterfly(emit, LLVMBuildBitCast(b, value, i32, ""),
+                                                      number(emit, distance));
     return LLVMBuildBitCast(b, word, LLVMTypeOf(value), "");
 }
 
@@ -104,24 +104,15 @@ static LLVMValueRef over_warp(tsr_emit *emit, const how *h, LLVMValueRef vector)
     return over_lanes(emit, h, values[0], WARP);
 }
 
-void tsr_emit_block_barrier(tsr_emit *emit) {
-    LLVMValueRef all = number(emit, 0);
-    tsr_emit_intrinsic(emit, "llvm.nvvm.barrier.cta.sync.aligned.all", NULL, 0, &all, 1);
-}
+void tsr_emit_block_barrier(tsr_emit *emit) { tsr_lanes_of(emit)->block_barrier(emit); }
 
 /* Several programs in a block have a barrier each; number 0 is the block's barrier. */
 void tsr_emit_program_barrier(tsr_emit *emit) {
-    if (warps_of(emit) > 1 && emit->block_programs > 1) {
-        LLVMValueRef args[] = {LLVMBuildAdd(emit->builder, emit->side, number(emit, 1), ""),
-                               number(emit, emit->lanes)};
-        tsr_emit_intrinsic(emit, "llvm.nvvm.barrier.cta.sync.aligned.count", NULL, 0, args, 2);
-        return;
-    }
-    LLVMValueRef all = number(emit, warps_of(emit) > 1 ? 0 : -1);
-    tsr_emit_intrinsic(emit,
-                       warps_of(emit) > 1 ? "llvm.nvvm.barrier.cta.sync.aligned.all"
-                                          : "llvm.nvvm.bar.warp.sync",
-                       NULL, 0, &all, 1);
+    const tsr_lanes *lanes = tsr_lanes_of(emit);
+    if (warps_of(emit) > 1 && emit->block_programs > 1)
+        lanes->side_barrier(emit);
+    else
+        (warps_of(emit) > 1 ? lanes->block_barrier : lanes->warp_barrier)(emit);
 }
 
 /* Word `at` of the words that warps exchange. */
@@ -201,10 +192,7 @@ void tsr_emit_make_shared(tsr_emit *emit) {
 }
 
 void tsr_emit_vote(tsr_emit *emit, MlirOperation op) {
-    char name[40];
     LLVMValueRef mine =
         LLVMBuildExtractElement(emit->builder, tsr_emit_operand(emit, op, 0), number(emit, 0), "");
-    LLVMValueRef args[] = {number(emit, -1), mine};
-    snprintf(name, sizeof name, "llvm.nvvm.vote.%s.sync", tsr_op_string(op, "how"));
-    tsr_emit_set(emit, op, tsr_emit_intrinsic(emit, name, NULL, 0, args, 2));
+    tsr_emit_set(emit, op, tsr_lanes_of(emit)->vote(emit, tsr_op_string(op, "how"), mine));
 }

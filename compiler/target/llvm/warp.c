@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- *     ptx_kernel NAME(ptr buffer…, ptr fault, ptr scratch, i64 grid) {
+ *     kernel NAME(ptr buffer…, ptr fault, ptr scratch, i64 grid) {
  *         for (program = block * P + warp; program < grid; program += blocks * P) body
  *     }
  *
@@ -9,6 +9,7 @@
 #include "compiler/target/llvm/warp.h"
 
 #include "compiler/target/block/block.h"
+#include "compiler/target/llvm/lanes.h"
 #include "compiler/tile/attributes.h"
 
 #include <inttypes.h>
@@ -41,20 +42,13 @@ static LLVMValueRef set_register(tsr_emit *emit, LLVMValueRef vector, LLVMValueR
                                   "");
 }
 
-static LLVMValueRef special(tsr_emit *emit, const char *name) {
-    return tsr_emit_intrinsic(emit, name, NULL, 0, NULL, 0);
-}
-
 /* ---- between lanes --------------------------------------------------------------------------- */
 
 /* The word of lane number `lane`, or with `butterfly` of lane number (own number xor `lane`). */
 static LLVMValueRef exchange_word(tsr_emit *emit, LLVMValueRef word, LLVMValueRef lane,
                                   bool butterfly) {
-    LLVMTypeRef i32 = i32_of(emit);
-    LLVMValueRef args[] = {tsr_emit_int(i32, -1), word, lane, tsr_emit_int(i32, 31)};
-    return tsr_emit_intrinsic(
-        emit, butterfly ? "llvm.nvvm.shfl.sync.bfly.i32" : "llvm.nvvm.shfl.sync.idx.i32", NULL, 0,
-        args, 4);
+    const tsr_lanes *lanes = tsr_lanes_of(emit);
+    return (butterfly ? lanes->butterfly : lanes->shuffle)(emit, word, lane);
 }
 
 /* The value in lane `lane` (i32, may differ between lanes); see exchange_word. */
@@ -95,7 +89,7 @@ static LLVMValueRef table_global(tsr_emit *emit, LLVMTypeRef type, const int32_t
         at += (size_t)snprintf(name + at, sizeof name - at, "_%x", (unsigned)values[i]);
     LLVMValueRef global = LLVMGetNamedGlobal(emit->module, name);
     if (global) return global;
-    global = LLVMAddGlobalInAddressSpace(emit->module, type, name, 1);
+    global = LLVMAddGlobalInAddressSpace(emit->module, type, name, TSR_LANES_GLOBAL);
     LLVMSetInitializer(global, LLVMConstDataArray(i32_of(emit), (const char *)values, count * 4));
     LLVMSetGlobalConstant(global, true);
     LLVMSetLinkage(global, LLVMInternalLinkage);
@@ -330,11 +324,14 @@ static void warp_barrier(tsr_emit *emit) {
 }
 
 /* True if some lane may read the writes of another: local buffers, and arguments that the kernel
- * both loads and stores. */
+ * both loads and stores. With a barrier that takes no time, also if some lane may overwrite the
+ * writes of another: arguments that several ops store. */
 static bool is_exchanged(const tsr_emit *emit, MlirValue buffer) {
     if (!mlirValueIsABlockArgument(buffer))
         return tsr_op_is(mlirOpResultGetOwner(buffer), TSR_TILE_LOCAL) && !tsr_emit_is_own(buffer);
     intptr_t index = mlirBlockArgumentGetArgNumber(buffer);
+    if (tsr_lanes_of(emit)->barrier_is_free && emit->argument_use[index] & TSR_EMIT_AGAIN)
+        return true;
     return (emit->argument_use[index] & TSR_EMIT_BOTH) == TSR_EMIT_BOTH;
 }
 
@@ -636,9 +633,10 @@ static void scan(tsr_emit *emit, MlirBlock block, uint64_t *local_total) {
         if (tsr_op_is(op, TSR_TILE_LOCAL)) *local_total += tsr_emit_local_bytes(emit, op);
         if (!load && !store) continue;
         MlirValue buffer = tsr_op_operand(op, load ? 0 : 1);
-        if (mlirValueIsABlockArgument(buffer))
-            emit->argument_use[mlirBlockArgumentGetArgNumber(buffer)] |=
-                load ? TSR_EMIT_LOADED : TSR_EMIT_STORED;
+        if (!mlirValueIsABlockArgument(buffer)) continue;
+        unsigned char *use = &emit->argument_use[mlirBlockArgumentGetArgNumber(buffer)];
+        if (store && *use & TSR_EMIT_STORED) *use |= TSR_EMIT_AGAIN;
+        *use |= load ? TSR_EMIT_LOADED : TSR_EMIT_STORED;
     }
 }
 
@@ -674,7 +672,7 @@ static tsr_result plan_launch(tsr_emit *emit, uint64_t local_total, tsr_fatbin_k
     return TSR_SUCCESS;
 }
 
-static void set_text(tsr_emit *emit, const char *name, const char *value) {
+void tsr_emit_set_text(tsr_emit *emit, const char *name, const char *value) {
     LLVMAddAttributeAtIndex(emit->function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
                             LLVMCreateStringAttribute(emit->llvm, name, (unsigned)strlen(name),
                                                       value, (unsigned)strlen(value)));
@@ -688,11 +686,10 @@ static tsr_result make_function(tsr_emit *emit, MlirOperation func,
                                 const tsr_fatbin_kernel *launch) {
     MlirBlock body = tsr_op_body(func);
     int64_t registers = 0;
-    enum { PTX_KERNEL = 71 }; /* LLVM's number of the calling convention */
+    const tsr_lanes *lanes = tsr_lanes_of(emit);
     LLVMTypeRef params[TSR_EMIT_ARGUMENTS_MAX + 3],
-        pointer = LLVMPointerTypeInContext(emit->llvm, 0);
+        pointer = LLVMPointerTypeInContext(emit->llvm, lanes->pointers);
     unsigned count = (unsigned)mlirBlockGetNumArguments(body);
-    char threads[32];
     for (unsigned i = 0; i < count + 2; i++) params[i] = pointer;
     params[count + 2] = i64_of(emit);
     LLVMTypeRef type =
@@ -700,20 +697,29 @@ static tsr_result make_function(tsr_emit *emit, MlirOperation func,
     if (LLVMGetNamedFunction(emit->module, emit->kernel))
         FAIL(emit->ctx, TSR_INTERNAL, "kernel '%s' is defined twice", emit->kernel);
     emit->function = LLVMAddFunction(emit->module, emit->kernel, type);
-    LLVMSetFunctionCallConv(emit->function, PTX_KERNEL);
-    snprintf(threads, sizeof threads, "%u,1,1", launch->threads);
-    set_text(emit, "nvvm.maxntid", threads);
-    if (tsr_op_i64(func, "registers", &registers)) {
-        snprintf(threads, sizeof threads, "%" PRId64, registers);
-        set_text(emit, "nvvm.maxnreg", threads);
-    }
-    set_text(emit, "target-cpu", emit->target->cpu);
-    set_text(emit, "target-features", emit->target->features);
-    for (unsigned i = 0; i < count; i++)
-        tsr_emit_bind(emit, mlirBlockGetArgument(body, (intptr_t)i),
-                      LLVMGetParam(emit->function, i));
-    emit->fault = LLVMGetParam(emit->function, count);
+    LLVMSetFunctionCallConv(emit->function, lanes->convention);
+    tsr_op_i64(func, "registers", &registers);
+    lanes->set_launch(emit, launch, registers);
+    tsr_emit_set_text(emit, "target-cpu", emit->target->cpu);
+    tsr_emit_set_text(emit, "target-features", emit->target->features);
     return TSR_SUCCESS;
+}
+
+/* A parameter as a pointer to any memory. */
+static LLVMValueRef pointer_param(tsr_emit *emit, unsigned index) {
+    LLVMValueRef param = LLVMGetParam(emit->function, index);
+    if (!tsr_lanes_of(emit)->pointers) return param;
+    return LLVMBuildAddrSpaceCast(emit->builder, param, LLVMPointerTypeInContext(emit->llvm, 0),
+                                  "");
+}
+
+/* Binds the arguments of the body; returns the scratch memory. */
+static LLVMValueRef bind_arguments(tsr_emit *emit, MlirBlock body) {
+    unsigned count = (unsigned)mlirBlockGetNumArguments(body);
+    for (unsigned i = 0; i < count; i++)
+        tsr_emit_bind(emit, mlirBlockGetArgument(body, (intptr_t)i), pointer_param(emit, i));
+    emit->fault = pointer_param(emit, count);
+    return pointer_param(emit, count + 1);
 }
 
 static tsr_result emit_programs(tsr_emit *emit, MlirBlock body, const tsr_fatbin_kernel *launch) {
@@ -724,21 +730,22 @@ static tsr_result emit_programs(tsr_emit *emit, MlirBlock body, const tsr_fatbin
     LLVMBasicBlockRef loop = tsr_emit_block(emit, "program");
     LLVMBasicBlockRef done = tsr_emit_block(emit, "end");
     LLVMPositionBuilderAtEnd(b, emit->entry);
-    LLVMValueRef thread = special(emit, "llvm.nvvm.read.ptx.sreg.tid.x");
+    const tsr_lanes *lanes = tsr_lanes_of(emit);
+    LLVMValueRef scratch = bind_arguments(emit, body);
+    LLVMValueRef thread = lanes->thread(emit);
     bool alone = launch->programs == 1;
     emit->lane =
         alone ? thread : LLVMBuildURem(b, thread, tsr_emit_int(i32, lanes_of(emit)), "lane");
     LLVMValueRef warp = LLVMBuildUDiv(b, thread, tsr_emit_int(i32, lanes_of(emit)), "");
-    emit->side =
-        alone ? tsr_emit_int(i32, 0) : exchange_word(emit, warp, tsr_emit_int(i32, 0), false);
+    emit->side = alone ? tsr_emit_int(i32, 0) : lanes->first(emit, warp);
     warp = widen(emit, emit->side);
-    LLVMValueRef block = widen(emit, special(emit, "llvm.nvvm.read.ptx.sreg.ctaid.x"));
-    LLVMValueRef blocks = widen(emit, special(emit, "llvm.nvvm.read.ptx.sreg.nctaid.x"));
+    LLVMValueRef block = widen(emit, lanes->block(emit));
+    LLVMValueRef blocks = widen(emit, lanes->blocks(emit, launch));
     LLVMValueRef programs = tsr_emit_int(i64, launch->programs);
     LLVMValueRef begin = LLVMBuildAdd(b, LLVMBuildMul(b, block, programs, ""), warp, "");
     LLVMValueRef step = LLVMBuildMul(b, blocks, programs, "");
     LLVMValueRef end = LLVMGetParam(emit->function, count + 2);
-    tsr_emit_find_locals(emit, launch, warp, block, LLVMGetParam(emit->function, count + 1));
+    tsr_emit_find_locals(emit, launch, warp, block, scratch);
     LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSLT, begin, end, ""), loop, done);
     LLVMPositionBuilderAtEnd(b, loop);
     emit->program = LLVMBuildPhi(b, i64, "program");
@@ -769,6 +776,9 @@ tsr_result tsr_emit_warp_func(tsr_emit *emit, MlirOperation func, tsr_fatbin_ker
              emit->kernel, programs, grid, TSR_BLOCK_PROGRAMS_MAX);
     emit->block_programs = (unsigned)programs;
     emit->contracts = tsr_op_has(func, TSR_CONTRACT_NAME);
+    if (tsr_op_has(func, "warps") && !tsr_target_has_matrix_units(emit->target))
+        FAIL(emit->ctx, TSR_COMPILE, "kernel '%s' has warps; '%s' has no code for matrix units",
+             emit->kernel, emit->target->name);
     if (tsr_op_has(func, "warps")) return tsr_emit_block_func(emit, func, out_launch);
     if (mlirBlockGetNumArguments(body) > TSR_EMIT_ARGUMENTS_MAX)
         FAIL(emit->ctx, TSR_INTERNAL, "kernel '%s' has %zd arguments; at most %d", emit->kernel,

@@ -24,6 +24,8 @@ enum {
 /* Emits one kernel: NAME(buffers …, fault record, scratch memory, number of programs). Needs
  * emit->kernel. *out_launch: how to launch it. */
 TSR_RESULT tsr_emit_warp_func(tsr_emit *emit, MlirOperation func, tsr_fatbin_kernel *out_launch);
+/* Sets an attribute of the kernel; llvm_warp.c */
+void tsr_emit_set_text(tsr_emit *emit, const char *name, const char *value);
 /* A barrier of all threads of the block; llvm_reduce.c */
 void tsr_emit_block_barrier(tsr_emit *emit);
 /* A barrier of all lanes of the program; llvm_reduce.c */

@@ -5,7 +5,7 @@
  * that do not saturate; AVX2 has shifts with a count for each lane, which move a mantissa to its
  * position.
  */
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 #include "compiler/target/llvm/emit.h"
 
 enum { AVX2_BYTES = 32, AVX512_BYTES = 64, WORD_BITS = 64 };
@@ -31,7 +31,7 @@ static LLVMValueRef clamp(const whole *w, LLVMValueRef x, int64_t low, int64_t h
 static LLVMValueRef by_shifts(const whole *w, LLVMValueRef x) {
     LLVMBuilderRef b = w->b;
     bool wide = LLVMGetTypeKind(tsr_emit_element(LLVMTypeOf(x))) == LLVMDoubleTypeKind;
-    int mantissa = wide ? 52 : 23, places = (wide ? 1023 : 127) + mantissa;
+    int mantissa = wide ? 52 : 23, shift = (wide ? 1023 : 127) + mantissa;
     LLVMTypeRef scalar = LLVMIntTypeInContext(w->emit->llvm, wide ? 64 : 32);
     LLVMTypeRef type = tsr_emit_like(scalar, LLVMTypeOf(x));
     LLVMValueRef bits = LLVMBuildBitCast(b, x, type, "");
@@ -40,8 +40,8 @@ static LLVMValueRef by_shifts(const whole *w, LLVMValueRef x) {
     LLVMValueRef size = LLVMBuildOr(b, LLVMBuildAnd(b, bits, rest, ""), one, "");
     LLVMValueRef power = LLVMBuildLShr(b, bits, tsr_emit_int(type, mantissa), "");
     power = LLVMBuildAnd(b, power, tsr_emit_int(type, wide ? 0x7ff : 0xff), "");
-    LLVMValueRef left = LLVMBuildSub(b, power, tsr_emit_int(type, places), "");
-    LLVMValueRef right = LLVMBuildSub(b, tsr_emit_int(type, places), power, "");
+    LLVMValueRef left = LLVMBuildSub(b, power, tsr_emit_int(type, shift), "");
+    LLVMValueRef right = LLVMBuildSub(b, tsr_emit_int(type, shift), power, "");
     LLVMValueRef sign = LLVMBuildAShr(b, bits, tsr_emit_int(type, wide ? 63 : 31), "");
     left = clamp(w, left, 0, WORD_BITS - 1);
     right = clamp(w, right, 0, WORD_BITS - 1);

@@ -6,7 +6,7 @@
 #ifndef TSR_COMPILER_TILE_ATTENTION_H
 #define TSR_COMPILER_TILE_ATTENTION_H
 
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 #include "compiler/tile/products/gemm.h"
 #include "compiler/tile/sequence.h"
 
@@ -134,12 +134,12 @@ void tsr_tile_plan_wide_grad(tsr_tile_group *group, tsr_tile_sequence *out_seque
 
 /* Loads the samples of the dropout; batch_index must be set. */
 void tsr_attention_begin_samples(tsr_attention *a);
-/* The weights of the block's query `row` that are kept, for `lanes` keys of the block from `column`
- * on. Null if all are kept. */
-MlirValue tsr_attention_kept(const tsr_attention *a, MlirValue row, MlirValue column,
-                             uint32_t lanes);
-/* x / (1 - dropout) if the weight is kept, else 0. */
-MlirValue tsr_attention_drop(const tsr_attention *a, MlirValue kept, MlirValue x);
+/* The mask of the weights of the block's query `row` that are not dropped, for `lanes` keys of the
+ * block from `column` on. Null if none are dropped. */
+MlirValue tsr_attention_drop_mask(const tsr_attention *a, MlirValue row, MlirValue column,
+                                  uint32_t lanes);
+/* x / (1 - dropout) if the weight is not dropped, else 0. */
+MlirValue tsr_attention_drop(const tsr_attention *a, MlirValue drop_mask, MlirValue x);
 
 /* Packs the rows of a bf16 matrix in pairs, panel by panel, in the layout that dot products
  * read. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compiler/ir/samples.h"
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 #include "compiler/tile/attention/gradient.h"
 #include "compiler/tile/products/dot.h"
 #include "compiler/tile/reductions/tree.h"

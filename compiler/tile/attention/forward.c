@@ -21,8 +21,9 @@
  * each level has a slot of sums, and all slots are multiplied by a when m grows.
  */
 #include "compiler/ir/samples.h"
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 #include "compiler/tile/attention/attention.h"
+#include "compiler/tile/open.h"
 #include "compiler/tile/products/dot.h"
 #include "compiler/tile/reductions/reduce.h"
 #include "compiler/tile/reductions/tree.h"
@@ -360,11 +361,11 @@ static void push_sums(attention *a, MlirValue first) {
 }
 
 /* Stores exponentials of `lanes` scores of the query from `column` on; dropped ones become 0. */
-static void keep_chances(attention *a, MlirValue x, MlirValue row, MlirValue column,
-                         uint32_t lanes) {
+static void store_chances(attention *a, MlirValue x, MlirValue row, MlirValue column,
+                          uint32_t lanes) {
     tsr_tile_builder *b = &a->of.group->b;
     MlirValue at = tsr_tile_add(b, tsr_tile_mul(b, row, a->score_stride), column);
-    x = tsr_attention_drop(&a->of, tsr_attention_kept(&a->of, row, column, lanes), x);
+    x = tsr_attention_drop(&a->of, tsr_attention_drop_mask(&a->of, row, column, lanes), x);
     if (a->unit > 1)
         tsr_tile_store(b, a->of.storage, tsr_dot_round(b, x), a->chances, at, tsr_tile_null);
     else
@@ -400,7 +401,7 @@ static MlirValue walk_row(attention *a, tsr_reduction *how, MlirValue row, MlirV
             if (how == &a->sum) {
                 x = tsr_tile_2(b, "arith.subf", x, tsr_tile_splat(b, shift, lanes));
                 x = tsr_tile_exp_shifted(b, x);
-                keep_chances(a, x, row, column, lanes);
+                store_chances(a, x, row, column, lanes);
             }
             partials.values[part] = tsr_reduction_combine(how, partials.values[part], x);
         }
@@ -604,6 +605,7 @@ static void emit(attention *a) {
             part_queries = part_blocks * a->block_queries;
     make_locals(a);
     a->of.group->grid = heads * parts;
+    tsr_tile_open_grid(a->of.group, heads, 1, parts);
     MlirValue pid = a->of.group->grid > 1 ? tsr_tile_program_id(b) : tsr_tile_index(b, 0);
     MlirValue head = tsr_tile_div(b, pid, parts);
     a->of.batch_index = tsr_tile_div(b, head, a->of.heads);

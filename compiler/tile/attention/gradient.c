@@ -123,12 +123,12 @@ static void emit_row(gradient *g, MlirValue row) {
         MlirValue x = tsr_tile_load(b, of->dtype, g->chances, at, lanes, there);
         x = tsr_attention_mask(of, x, row, loop.index, limit, lanes);
         x = tsr_tile_1(b, "math.exp", tsr_tile_2(b, "arith.subf", x, shift));
-        MlirValue kept = tsr_attention_kept(of, row, loop.index, lanes);
+        MlirValue drop_mask = tsr_attention_drop_mask(of, row, loop.index, lanes);
         MlirValue y = tsr_tile_load(b, of->dtype, g->dlogits, at, lanes, there);
-        y = tsr_attention_drop(of, kept, y);
+        y = tsr_attention_drop(of, drop_mask, y);
         y = tsr_tile_2(b, "arith.mulf", x, tsr_tile_2(b, "arith.subf", y, total));
         y = tsr_tile_2(b, "arith.mulf", y, tsr_tile_float(b, mlirValueGetType(y), of->scale));
-        tsr_tile_store(b, of->dtype, tsr_attention_drop(of, kept, x), g->chances, at,
+        tsr_tile_store(b, of->dtype, tsr_attention_drop(of, drop_mask, x), g->chances, at,
                        tsr_tile_null);
         tsr_tile_store(b, of->dtype, y, g->dlogits, at, tsr_tile_null);
     }

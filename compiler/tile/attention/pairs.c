@@ -192,16 +192,16 @@ static void soften(gradient *g, const query_row *q, MlirValue column, uint32_t l
     x = tsr_attention_mask(of, x, q->row, column, q->limit, lanes);
     x = tsr_tile_2(b, "arith.subf", x, tsr_tile_splat(b, q->shift, lanes));
     x = tsr_tile_1(b, "math.exp", x);
-    MlirValue kept = tsr_attention_kept(of, q->row, column, lanes);
+    MlirValue drop_mask = tsr_attention_drop_mask(of, q->row, column, lanes);
     MlirValue y = tsr_tile_load(b, of->dtype, g->dscores, at, lanes, tsr_tile_null);
-    y = tsr_attention_drop(of, kept, y);
+    y = tsr_attention_drop(of, drop_mask, y);
     y = tsr_tile_2(b, "arith.subf", y, tsr_tile_splat(b, q->total, lanes));
     y = tsr_tile_2(b, "arith.mulf", x, y);
     y = tsr_tile_2(b, "arith.mulf", y, tsr_tile_float(b, mlirValueGetType(y), of->scale));
     /* Products beyond the diagonal were not computed. */
     if (of->causal || of->ragged)
         y = tsr_tile_select(b, tsr_tile_mask(b, tsr_tile_sub(b, q->limit, column), lanes), y, zero);
-    x = tsr_attention_drop(of, kept, x);
+    x = tsr_attention_drop(of, drop_mask, x);
     if (!mlirValueIsNull(q->there)) {
         x = tsr_tile_select(b, q->there, x, zero);
         y = tsr_tile_select(b, q->there, y, zero);

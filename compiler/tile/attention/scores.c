@@ -371,7 +371,7 @@ static MlirValue is_odd_eight(const tsr_attention *a, MlirValue position) {
 
 /* Computes eight keys, or whole tiles of 16 keys, beginning at `key`, a multiple of 8 or 16. Each
  * tile has four counters. */
-static MlirValue kept_by_counters(const tsr_attention *a, MlirValue base, MlirValue query,
+static MlirValue mask_by_counters(const tsr_attention *a, MlirValue base, MlirValue query,
                                   MlirValue key, uint32_t lanes) {
     enum { LANES_MAX = 256 };
     tsr_tile_builder *b = &a->group->b;
@@ -407,8 +407,8 @@ static MlirValue kept_by_counters(const tsr_attention *a, MlirValue base, MlirVa
     return tsr_tile_icompare(b, TSR_ICMP_SGE, word, tsr_tile_int(b, i32, least));
 }
 
-MlirValue tsr_attention_kept(const tsr_attention *a, MlirValue row, MlirValue column,
-                             uint32_t lanes) {
+MlirValue tsr_attention_drop_mask(const tsr_attention *a, MlirValue row, MlirValue column,
+                                  uint32_t lanes) {
     tsr_tile_builder *b = &a->group->b;
     if (!a->dropout) return tsr_tile_null;
     MlirType i64 = tsr_tile_value_type(b, TSR_DTYPE_I64, 0);
@@ -420,7 +420,7 @@ MlirValue tsr_attention_kept(const tsr_attention *a, MlirValue row, MlirValue co
                           tsr_tile_2(b, "arith.muli", head, tsr_tile_int(b, i64, a->head_samples)));
     if (a->in_tiles && !b->target->warp_lanes &&
         (lanes == 8 || (lanes && lanes % TSR_SAMPLES_TILE == 0)))
-        return kept_by_counters(a, position, query, key, lanes);
+        return mask_by_counters(a, position, query, key, lanes);
     MlirValue operands[TSR_ATTENTION_SAMPLES] = {
         tsr_tile_2(b, "arith.addi", tsr_tile_splat(b, position, lanes),
                    positions_of_keys(a, key, lanes)),
@@ -431,12 +431,12 @@ MlirValue tsr_attention_kept(const tsr_attention *a, MlirValue row, MlirValue co
     return tsr_tile_fcompare(b, TSR_FCMP_OGE, drawn, rate);
 }
 
-MlirValue tsr_attention_drop(const tsr_attention *a, MlirValue kept, MlirValue x) {
+MlirValue tsr_attention_drop(const tsr_attention *a, MlirValue drop_mask, MlirValue x) {
     tsr_tile_builder *b = &a->group->b;
     MlirType type = mlirValueGetType(x);
-    if (mlirValueIsNull(kept)) return x;
+    if (mlirValueIsNull(drop_mask)) return x;
     x = tsr_tile_2(b, "arith.mulf", x, tsr_tile_float(b, type, 1 / (1 - a->dropout)));
-    return tsr_tile_select(b, kept, x, tsr_tile_float(b, type, 0));
+    return tsr_tile_select(b, drop_mask, x, tsr_tile_float(b, type, 0));
 }
 
 void tsr_attention_pack_panels(const tsr_attention *a, const tsr_attention_panels *p) {

@@ -19,6 +19,7 @@ typedef struct tsr_conv_axis {
 
 typedef struct tsr_conv {
     tsr_tile_group *group;
+    tsr_gemm_words words;
     tsr_dtype dtype, compute;
     int64_t images, channels, filters, groups;
     int64_t group_channels, group_filters;

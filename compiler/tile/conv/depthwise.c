@@ -8,6 +8,7 @@
  * as windows (filter.c).
  */
 #include "compiler/tile/conv/conv.h"
+#include "compiler/tile/open.h"
 #include "compiler/tile/reductions/tree.h"
 
 #include <string.h>
@@ -265,10 +266,11 @@ static tsr_result emit_positions(depthwise *d, tsr_conv_kind kind) {
             line = d->walks[1].positions * conv->channels;
     int64_t lines_each = line < PROGRAM_ELEMENTS ? PROGRAM_ELEMENTS / line : 1;
     conv->group->grid = tsr_divide_up(lines, lines_each);
+    tsr_tile_open_grid(conv->group, lines, lines_each, 1);
     MlirValue pid = conv->group->grid > 1 ? tsr_tile_program_id(b) : tsr_tile_index(b, 0);
     MlirValue first = tsr_tile_mul(b, pid, lines_each);
-    MlirValue end =
-        tsr_tile_min(b, tsr_tile_offset(b, first, lines_each), tsr_tile_index(b, lines));
+    MlirValue end = tsr_tile_min(b, tsr_tile_offset(b, first, lines_each),
+                                 tsr_tile_open_count(conv->group, lines));
     int64_t inside = 0, outside = 0;
     find_inside(&d->walks[1], &inside, &outside);
     outside = inside + (outside - inside) / POSITIONS * POSITIONS;

@@ -15,7 +15,7 @@
  * at most 256 windows (blocks.c) in which the tap is inside the image. The sums of blocks are added
  * in groups of 32, and so are the sums of groups, like the chunks of a long product (tile.h).
  */
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 #include "compiler/tile/conv/conv.h"
 #include "compiler/tile/reductions/tree.h"
 #include "runtime/base/array.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compiler/tile/conv/conv.h"
+#include "compiler/tile/products/words.h"
 
 #include <string.h>
 
@@ -19,7 +20,7 @@ static tsr_result find_operand(tsr_conv *conv, size_t index, MlirValue *out_buff
         tsr_value_type(tsr_op_result(view, 0), &conv->filter);
         type = &conv->filter;
     }
-    if (type->shape.rank != 4 || !tsr_dtype_is_float(type->dtype))
+    if (type->shape.rank != 4 || (!tsr_dtype_is_float(type->dtype) && !conv->words.is))
         FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed convolution", group->name);
     *out_buffer = group->buffers[number];
     *out_shape = &type->shape;
@@ -45,7 +46,7 @@ static tsr_result read_axes(tsr_conv *conv) {
 }
 
 tsr_result tsr_conv_read(tsr_tile_group *group, tsr_conv_kind kind, tsr_conv *out_conv) {
-    tsr_conv conv = {.group = group, .groups = 1};
+    tsr_conv conv = {.group = group, .groups = 1, .words = tsr_words_of(group->root)};
     const tsr_shape *a = NULL, *b = NULL;
     TRY(group->ctx, find_operand(&conv, 0, &conv.a, &a));
     TRY(group->ctx, find_operand(&conv, 1, &conv.b, &b));
@@ -70,6 +71,7 @@ tsr_result tsr_conv_read(tsr_tile_group *group, tsr_conv_kind kind, tsr_conv *ou
         conv.axes[i].result = (int64_t)result->dims[i + 1];
         conv.axes[i].taps = (int64_t)filter->dims[i];
     }
+    if (conv.words.is) conv.dtype = TSR_DTYPE_I32;
     conv.compute = tsr_tile_compute_dtype(conv.dtype);
     conv.storage = tsr_tile_storage_type(&group->b, conv.compute);
     if (conv.strip) TRY(group->ctx, tsr_gemm_check_strip(group, conv.strip, conv.compute));

@@ -13,7 +13,7 @@
  * from the shapes. Each set has a loop of its own, whose accumulators stay in registers, and all
  * loops but one have no steps.
  */
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 #include "compiler/tile/conv/product.h"
 
 #include <string.h>
@@ -213,7 +213,8 @@ static void enter_tile(tsr_conv_product *p, MlirValue y, MlirValue x, int64_t *v
     else
         t->a_at = a_position(p, t->k, y, x);
     t->b_step = strip ? strip : p->width;
-    t->gemm = (tsr_gemm_tile){.a_dtype = direct ? p->conv.dtype : p->conv.compute,
+    t->gemm = (tsr_gemm_tile){.words = p->conv.words,
+                              .a_dtype = direct ? p->conv.dtype : p->conv.compute,
                               .b_dtype = strip ? p->conv.dtype : p->conv.compute,
                               .lanes = p->lanes,
                               .vectors = p->panel_vectors,

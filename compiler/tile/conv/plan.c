@@ -2,7 +2,7 @@
  *
  * The division of a convolution: tiles, blocks of channels, taps and positions, programs.
  */
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 #include "compiler/tile/conv/product.h"
 #include "compiler/tile/reductions/tree.h"
 
@@ -43,7 +43,7 @@ static int64_t extent(const tsr_conv_product *p, int axis, int64_t positions) {
 
 static bool is_long(const tsr_conv_product *p) {
     int64_t taps = most(p->walks[0].taps, 1) * most(p->walks[1].taps, 1);
-    return tsr_product_is_long(taps * p->a_channels);
+    return !p->conv.words.is && tsr_product_is_long(taps * p->a_channels);
 }
 
 /* The result follows from the shapes alone, because the order of each chain depends on it. */

@@ -37,6 +37,7 @@
  */
 #include "compiler/tile/conv/product.h"
 
+#include "compiler/tile/open.h"
 #include "compiler/tile/reductions/tree.h"
 
 #include <string.h>
@@ -354,8 +355,9 @@ static void emit(tsr_conv_product *p) {
         p->scratch = tsr_tile_local(b, conv->storage, chunk_sums(p).slot * tsr_conv_slots(p));
     int64_t panel_parts = tsr_divide_up(p->panels, p->program_panels),
             parts = tsr_divide_up(tsr_conv_points(p, 0), p->program_rows);
-    conv->group->grid =
-        conv->images * conv->groups * panel_parts * p->walks[0].phases * p->walks[1].phases * parts;
+    int64_t of_image = conv->groups * panel_parts * p->walks[0].phases * p->walks[1].phases * parts;
+    conv->group->grid = conv->images * of_image;
+    tsr_tile_open_grid(conv->group, conv->images, 1, of_image);
     MlirValue rest = conv->group->grid > 1 ? tsr_tile_program_id(b) : tsr_tile_index(b, 0);
     MlirValue part = split_index(p, &rest, parts);
     MlirValue x_phase = split_index(p, &rest, p->walks[1].phases);
@@ -376,7 +378,7 @@ static tsr_result lower(tsr_tile_group *group, tsr_conv_kind kind) {
     TRY(group->ctx, tsr_conv_read(group, kind, &p.conv));
     if (tsr_conv_is_empty(&p.conv)) return TSR_SUCCESS;
     if (tsr_conv_is_depthwise(&p.conv)) return tsr_conv_depthwise(&p.conv, kind);
-    if (tsr_conv_is_pointwise(&p.conv)) tsr_conv_flatten(&p.conv);
+    if (tsr_conv_is_pointwise(&p.conv) && !group->open_high) tsr_conv_flatten(&p.conv);
     for (int i = 0; i < 2; i++)
         TRY(group->ctx, tsr_conv_walk_make(&p.conv, &p.conv.axes[i], kind, &p.walks[i]));
     p.a_channels = forward ? p.conv.group_channels : p.conv.group_filters;

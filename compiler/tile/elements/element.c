@@ -2,6 +2,7 @@
 #include "compiler/tile/elements/element.h"
 
 #include "compiler/graph/graph.h"
+#include "compiler/tile/elements/format.h"
 
 #include <math.h>
 #include <string.h>
@@ -19,9 +20,19 @@ typedef enum kind {
     ERF,
     SQRT,
     FLOOR,
+    CEIL,
+    ROUND,
+    SIN,
+    COS,
+    TAN,
+    ASIN,
+    ACOS,
+    ATAN,
     AND,
     OR,
     XOR,
+    LEFT,
+    RIGHT,
 } kind;
 
 enum { EXACT = false, ROUNDS = true };
@@ -35,12 +46,14 @@ typedef struct element {
     kind kind;
 } element;
 
-static bool is_signed(tsr_dtype dtype) {
-    return dtype == TSR_DTYPE_I64 || dtype == TSR_DTYPE_I32 || dtype == TSR_DTYPE_I8;
-}
-
 static MlirType type_of(const element *e, tsr_dtype dtype) {
     return tsr_tile_value_type(e->b, dtype, e->lanes);
+}
+
+/* The bits of an integer of the type, as a signed number of as many bits. */
+static int64_t signed_bits(tsr_dtype dtype, uint64_t bits) {
+    unsigned unused = 64 - 8 * (unsigned)tsr_dtype_size(dtype);
+    return (int64_t)(bits << unused) >> unused;
 }
 
 MlirValue tsr_element_zero(tsr_tile_builder *b, tsr_dtype dtype, uint32_t lanes) {
@@ -51,15 +64,13 @@ MlirValue tsr_element_zero(tsr_tile_builder *b, tsr_dtype dtype, uint32_t lanes)
 MlirValue tsr_element_lowest(tsr_tile_builder *b, tsr_dtype dtype, uint32_t lanes) {
     MlirType type = tsr_tile_value_type(b, dtype, lanes);
     if (tsr_dtype_is_float(dtype)) return tsr_tile_float(b, type, -(double)INFINITY);
-    int64_t bits = 8 * (int64_t)tsr_dtype_size(dtype);
-    return tsr_tile_int(b, type, is_signed(dtype) ? INT64_MIN >> (64 - bits) : 0);
+    return tsr_tile_int(b, type, tsr_dtype_lowest(dtype));
 }
 
 MlirValue tsr_element_highest(tsr_tile_builder *b, tsr_dtype dtype, uint32_t lanes) {
     MlirType type = tsr_tile_value_type(b, dtype, lanes);
     if (tsr_dtype_is_float(dtype)) return tsr_tile_float(b, type, (double)INFINITY);
-    int64_t bits = 8 * (int64_t)tsr_dtype_size(dtype);
-    return tsr_tile_int(b, type, is_signed(dtype) ? INT64_MAX >> (64 - bits) : -1);
+    return tsr_tile_int(b, type, signed_bits(dtype, tsr_dtype_highest(dtype)));
 }
 
 MlirValue tsr_element_one(tsr_tile_builder *b, tsr_dtype dtype, uint32_t lanes) {
@@ -95,7 +106,7 @@ static MlirValue divide(const element *e) {
     MlirValue by_zero = tsr_tile_icompare(b, TSR_ICMP_EQ, e->x[1], zero);
     MlirValue divisor = tsr_tile_select(b, by_zero, one, e->x[1]);
     MlirValue quotient = tsr_tile_null;
-    if (is_signed(e->from)) {
+    if (tsr_dtype_is_signed(e->from)) {
         MlirValue minus = tsr_tile_int(b, type, -1);
         MlirValue by_minus = tsr_tile_icompare(b, TSR_ICMP_EQ, e->x[1], minus);
         divisor = tsr_tile_select(b, by_minus, one, divisor);
@@ -111,8 +122,8 @@ static MlirValue divide(const element *e) {
 static MlirValue extremum_of(tsr_tile_builder *b, tsr_dtype dtype, bool max, MlirValue x,
                              MlirValue y) {
     if (!tsr_dtype_is_float(dtype)) {
-        const char *name = is_signed(dtype) ? (max ? "arith.maxsi" : "arith.minsi")
-                                            : (max ? "arith.maxui" : "arith.minui");
+        const char *name = tsr_dtype_is_signed(dtype) ? (max ? "arith.maxsi" : "arith.minsi")
+                                                      : (max ? "arith.maxui" : "arith.minui");
         return tsr_tile_2(b, name, x, y);
     }
     MlirValue better = tsr_tile_fcompare(b, max ? TSR_FCMP_OGT : TSR_FCMP_OLT, x, y);
@@ -146,14 +157,15 @@ static MlirValue negate(const element *e) {
 static MlirValue relu(const element *e) {
     MlirValue zero = tsr_element_zero(e->b, e->from, e->lanes);
     if (!tsr_dtype_is_float(e->from))
-        return is_signed(e->from) ? tsr_tile_2(e->b, "arith.maxsi", e->x[0], zero) : e->x[0];
+        return tsr_dtype_is_signed(e->from) ? tsr_tile_2(e->b, "arith.maxsi", e->x[0], zero)
+                                            : e->x[0];
     MlirValue below = tsr_tile_fcompare(e->b, TSR_FCMP_OLE, e->x[0], zero);
     return tsr_tile_select(e->b, below, zero, e->x[0]);
 }
 
 static MlirValue absolute(const element *e) {
     if (tsr_dtype_is_float(e->from)) return tsr_tile_1(e->b, "math.absf", e->x[0]);
-    if (!is_signed(e->from)) return e->x[0];
+    if (!tsr_dtype_is_signed(e->from)) return e->x[0];
     MlirValue zero = tsr_element_zero(e->b, e->from, e->lanes);
     MlirValue negated = tsr_tile_2(e->b, "arith.subi", zero, e->x[0]);
     MlirValue below = tsr_tile_icompare(e->b, TSR_ICMP_SLT, e->x[0], zero);
@@ -219,8 +231,11 @@ static MlirValue exponential(const element *e) {
 
 static MlirValue function(const element *e) {
     static const char *const names[] = {
-        [EXPM1] = "math.expm1", [LOG] = "math.log",   [LOG1P] = "math.log1p", [TANH] = "math.tanh",
-        [ERF] = "math.erf",     [SQRT] = "math.sqrt", [FLOOR] = "math.floor"};
+        [EXPM1] = "math.expm1", [LOG] = "math.log",   [LOG1P] = "math.log1p",
+        [TANH] = "math.tanh",   [ERF] = "math.erf",   [SQRT] = "math.sqrt",
+        [FLOOR] = "math.floor", [CEIL] = "math.ceil", [ROUND] = "math.roundeven",
+        [SIN] = "math.sin",     [COS] = "math.cos",   [TAN] = "math.tan",
+        [ASIN] = "math.asin",   [ACOS] = "math.acos", [ATAN] = "math.atan"};
     return tsr_tile_1(e->b, names[e->kind], e->x[0]);
 }
 
@@ -314,11 +329,9 @@ static MlirValue sign(const element *e) {
     return tsr_tile_select(b, above, tsr_tile_int(b, type, 1), tsr_tile_select(b, below, minus, x));
 }
 
-/* An integer as bits of its type. */
 static MlirValue bound(const element *e, double value) {
-    int64_t bits = (int64_t)value;
-    if (e->from == TSR_DTYPE_UI8 && bits > INT8_MAX) bits -= 256;
-    return tsr_tile_int(e->b, type_of(e, e->from), bits);
+    uint64_t bits = value < 0 ? (uint64_t)(int64_t)value : (uint64_t)value;
+    return tsr_tile_int(e->b, type_of(e, e->from), signed_bits(e->from, bits));
 }
 
 /* NaN stays NaN. */
@@ -348,8 +361,25 @@ static MlirValue logic(const element *e) {
 }
 
 static MlirValue not_(const element *e) {
-    MlirValue yes = tsr_tile_int(e->b, type_of(e, e->from), 1);
-    return tsr_tile_2(e->b, "arith.xori", e->x[0], yes);
+    bool is_truth = e->from == TSR_DTYPE_I1;
+    MlirValue ones = tsr_tile_int(e->b, type_of(e, e->from), is_truth ? 1 : -1);
+    return tsr_tile_2(e->b, "arith.xori", e->x[0], ones);
+}
+
+/* Beyond the width, also by a negative number of places, only copies of the sign, or zeros, are
+ * left; the machine has no such shifts. */
+static MlirValue shift(const element *e) {
+    tsr_tile_builder *b = e->b;
+    MlirType type = type_of(e, e->from);
+    int64_t width = tsr_dtype_bits(e->from);
+    bool copies_sign = e->kind == RIGHT && tsr_dtype_is_signed(e->from);
+    MlirValue zero = tsr_tile_int(b, type, 0), places = e->x[1];
+    MlirValue beyond = tsr_tile_icompare(b, TSR_ICMP_UGE, places, tsr_tile_int(b, type, width));
+    MlirValue last = copies_sign ? tsr_tile_int(b, type, width - 1) : zero;
+    places = tsr_tile_select(b, beyond, last, places);
+    if (copies_sign) return tsr_tile_2(b, "arith.shrsi", e->x[0], places);
+    const char *name = e->kind == LEFT ? "arith.shli" : "arith.shrui";
+    return tsr_tile_select(b, beyond, zero, tsr_tile_2(b, name, e->x[0], places));
 }
 
 /* ---- comparison, choice, conversion ---------------------------------------------------------- */
@@ -365,7 +395,8 @@ static MlirValue compare(const element *e) {
     bool known = tsr_op_i64(e->op, "predicate", &how);
     TSR_ASSERT(known && how >= 0 && how < 6);
     if (tsr_dtype_is_float(e->from)) return tsr_tile_fcompare(e->b, floats[how], e->x[0], e->x[1]);
-    return tsr_tile_icompare(e->b, (is_signed(e->from) ? ints : unsigneds)[how], e->x[0], e->x[1]);
+    return tsr_tile_icompare(e->b, (tsr_dtype_is_signed(e->from) ? ints : unsigneds)[how], e->x[0],
+                             e->x[1]);
 }
 
 static MlirValue where(const element *e) {
@@ -390,34 +421,144 @@ static MlirValue to_odd_f32(const element *e, MlirValue x) {
     return tsr_tile_to(b, "arith.bitcast", bits, mlirValueGetType(near));
 }
 
-/* An i64 that f64 represents exactly: rounded to odd at 2^10 if its absolute value is 2^53 or more,
- * so that rounding the result to fewer bits gives the same number as rounding x itself. */
+/* An integer of 64 bits that f64 represents exactly: rounded to odd at 2^10 (ui64: 2^11) if its
+ * absolute value is 2^53 or more, so that rounding the result to fewer bits gives the same number
+ * as rounding x itself. */
 static MlirValue to_odd_53_bits(const element *e, MlirValue x) {
     tsr_tile_builder *b = e->b;
     MlirType type = mlirValueGetType(x);
-    MlirValue low = tsr_tile_2(b, "arith.andi", x, tsr_tile_int(b, type, 0x3ff));
+    bool is_signed = tsr_dtype_is_signed(e->from);
+    int64_t unit = is_signed ? 1 << 10 : 1 << 11, exact = INT64_C(1) << 53;
+    MlirValue low = tsr_tile_2(b, "arith.andi", x, tsr_tile_int(b, type, unit - 1));
     MlirValue inexact = tsr_tile_icompare(b, TSR_ICMP_NE, low, tsr_tile_int(b, type, 0));
     MlirValue odd =
-        tsr_tile_select(b, inexact, tsr_tile_int(b, type, 0x400), tsr_tile_int(b, type, 0));
-    MlirValue high = tsr_tile_2(b, "arith.andi", x, tsr_tile_int(b, type, ~INT64_C(0x3ff)));
-    MlirValue size = tsr_tile_2(b, "arith.addi", x, tsr_tile_int(b, type, INT64_C(1) << 53));
-    MlirValue large =
-        tsr_tile_icompare(b, TSR_ICMP_UGT, size, tsr_tile_int(b, type, INT64_C(1) << 54));
+        tsr_tile_select(b, inexact, tsr_tile_int(b, type, unit), tsr_tile_int(b, type, 0));
+    MlirValue high = tsr_tile_2(b, "arith.andi", x, tsr_tile_int(b, type, -unit));
+    MlirValue size = x, most = tsr_tile_int(b, type, is_signed ? 2 * exact : exact);
+    if (is_signed) size = tsr_tile_2(b, "arith.addi", x, tsr_tile_int(b, type, exact));
+    MlirValue large = tsr_tile_icompare(b, TSR_ICMP_UGT, size, most);
     return tsr_tile_select(b, large, tsr_tile_2(b, "arith.ori", high, odd), x);
 }
 
-/* Converts to bf16 or f16, rounded once. Integers of 32 and 64 bits are converted through f64,
- * which represents the converted value exactly. */
-static MlirValue cast_narrow(const element *e) {
+/* An f32 that, rounded to 16 bits or fewer, is the operand rounded once. Integers of 32 and 64 bits
+ * are converted through f64, which represents the converted value exactly. */
+static MlirValue to_f32(const element *e) {
     tsr_tile_builder *b = e->b;
     MlirValue x = e->x[0];
-    bool wide = !tsr_dtype_is_float(e->from) && tsr_dtype_size(e->from) > 1;
-    if (e->from == TSR_DTYPE_I64) x = to_odd_53_bits(e, x);
-    if (!tsr_dtype_is_float(e->from))
-        x = tsr_tile_to(b, is_signed(e->from) ? "arith.sitofp" : "arith.uitofp", x,
+    bool is_integer = !tsr_dtype_is_float(e->from);
+    bool wide = is_integer && tsr_dtype_bits(e->from) > 16;
+    if (is_integer && tsr_dtype_bits(e->from) == 64) x = to_odd_53_bits(e, x);
+    if (is_integer)
+        x = tsr_tile_to(b, tsr_dtype_is_signed(e->from) ? "arith.sitofp" : "arith.uitofp", x,
                         type_of(e, wide ? TSR_DTYPE_F64 : TSR_DTYPE_F32));
-    if (wide || e->from == TSR_DTYPE_F64) x = to_odd_f32(e, x);
-    return tsr_tile_round(b, e->to, x);
+    return wide || e->from == TSR_DTYPE_F64 ? to_odd_f32(e, x) : x;
+}
+
+/* Codes of a format, i32, as values of the result's type. */
+static MlirValue from_codes(const element *e, MlirValue codes) {
+    tsr_tile_builder *b = e->b;
+    bool is_wide = tsr_dtype_size(e->to) == 2;
+    codes =
+        tsr_tile_to(b, "arith.trunci", codes, type_of(e, is_wide ? TSR_DTYPE_I16 : TSR_DTYPE_I8));
+    if (!tsr_dtype_is_narrow(e->to)) return codes;
+    MlirType stored = tsr_tile_vector_type(tsr_tile_storage_type(b, e->to), e->lanes);
+    return tsr_tile_to(b, "arith.extf", tsr_tile_to(b, "arith.bitcast", codes, stored),
+                       type_of(e, e->to));
+}
+
+static tsr_conversion read_conversion(const element *e) {
+    const char *rounding = tsr_op_string(e->op, "rounding");
+    tsr_conversion how = {.saturates = tsr_op_flag(e->op, "saturate")};
+    bool known = !rounding || tsr_rounding_from_name(rounding, &how.rounding);
+    TSR_ASSERT(known);
+    return how;
+}
+
+/* To a format of at most 16 bits. */
+static MlirValue cast_format(const element *e) {
+    tsr_conversion how = read_conversion(e);
+    bool is_plain = how.rounding == TSR_ROUND_NEAREST_EVEN && !how.saturates;
+    if (tsr_dtype_is_narrow(e->to) && is_plain) return tsr_tile_round(e->b, e->to, to_f32(e));
+    how.format = tsr_format_of(e->to);
+    return from_codes(e, tsr_format_encode(e->b, &how, to_f32(e), e->lanes));
+}
+
+static MlirValue encode(const element *e) {
+    tsr_conversion how = read_conversion(e);
+    how.format = tsr_format_from_name(tsr_op_string(e->op, "format"));
+    if (how.rounding == TSR_ROUND_STOCHASTIC) how.random = e->x[1];
+    return from_codes(e, tsr_format_encode(e->b, &how, to_f32(e), e->lanes));
+}
+
+static MlirValue decode_as(const element *e, const tsr_format *format) {
+    MlirValue codes = tsr_tile_to(e->b, "arith.extui", e->x[0], type_of(e, TSR_DTYPE_I32));
+    return tsr_format_decode(e->b, format, codes, e->lanes);
+}
+
+static MlirValue decode(const element *e) {
+    return decode_as(e, tsr_format_from_name(tsr_op_string(e->op, "format")));
+}
+
+/* A float to ui64: one of 2^63 or more is converted without its highest bit. */
+static MlirValue float_to_ui64(const element *e) {
+    tsr_tile_builder *b = e->b;
+    MlirValue x = e->x[0], half = number(e, 0x1p63);
+    MlirType type = type_of(e, e->to);
+    MlirValue large = tsr_tile_fcompare(b, TSR_FCMP_OGE, x, half);
+    MlirValue rest = tsr_tile_select(b, large, tsr_tile_2(b, "arith.subf", x, half), x);
+    MlirValue value = tsr_tile_to(b, "arith.fptosi", rest, type);
+    value = tsr_tile_2(b, "arith.maxsi", value, tsr_tile_int(b, type, 0));
+    MlirValue high = tsr_tile_2(b, "arith.xori", value, tsr_tile_int(b, type, INT64_MIN));
+    return tsr_tile_select(b, large, high, value);
+}
+
+/* The operand, rounded to a whole number as the op says; toward zero is left to the conversion. */
+static MlirValue to_whole(const element *e) {
+    static const char *const names[TSR_ROUNDING_COUNT] = {[TSR_ROUND_NEAREST_EVEN] =
+                                                              "math.roundeven",
+                                                          [TSR_ROUND_UP] = "math.ceil",
+                                                          [TSR_ROUND_DOWN] = "math.floor"};
+    if (!tsr_op_has(e->op, "rounding")) return e->x[0];
+    const char *name = names[read_conversion(e).rounding];
+    return name ? tsr_tile_1(e->b, name, e->x[0]) : e->x[0];
+}
+
+/* A float to an integer: towards zero, and saturating, as arith.fptosi does; so smaller types are
+ * the ends of their ranges in a wider type. */
+static MlirValue float_to_integer(const element *e) {
+    tsr_tile_builder *b = e->b;
+    MlirType type = type_of(e, e->to);
+    unsigned bits = tsr_dtype_bits(e->to);
+    bool fits = tsr_dtype_is_signed(e->to) && bits >= 32;
+    if (fits) return tsr_tile_to(b, "arith.fptosi", e->x[0], type);
+    if (bits == 64) return float_to_ui64(e);
+    MlirType wide = type_of(e, bits < 32 ? TSR_DTYPE_I32 : TSR_DTYPE_I64);
+    MlirValue value = tsr_tile_to(b, "arith.fptosi", e->x[0], wide);
+    value = tsr_tile_2(b, "arith.maxsi", value, tsr_tile_int(b, wide, tsr_dtype_lowest(e->to)));
+    value = tsr_tile_2(b, "arith.minsi", value,
+                       tsr_tile_int(b, wide, (int64_t)tsr_dtype_highest(e->to)));
+    return tsr_tile_to(b, "arith.trunci", value, type);
+}
+
+static MlirValue round_to_integer(const element *e) {
+    element whole = *e;
+    MlirValue x = to_whole(e);
+    whole.x = &x;
+    return float_to_integer(&whole);
+}
+
+/* The operand, limited to the range of a smaller type. */
+static MlirValue limit_integer(const element *e) {
+    MlirValue x = e->x[0];
+    double low = (double)tsr_dtype_lowest(e->to), high = (double)tsr_dtype_highest(e->to);
+    int64_t least = tsr_dtype_lowest(e->to), most = (int64_t)tsr_dtype_highest(e->to);
+    if (!tsr_op_flag(e->op, "saturate")) return x;
+    MlirType type = type_of(e, e->from);
+    if (low > (double)tsr_dtype_lowest(e->from))
+        x = extremum_of(e->b, e->from, true, x, tsr_tile_int(e->b, type, least));
+    if (high < (double)tsr_dtype_highest(e->from))
+        x = extremum_of(e->b, e->from, false, x, tsr_tile_int(e->b, type, most));
+    return x;
 }
 
 static MlirValue cast_float(const element *e) {
@@ -432,31 +573,56 @@ static MlirValue cast_float(const element *e) {
         MlirValue zero = tsr_element_zero(b, e->from, e->lanes);
         return tsr_tile_fcompare(b, TSR_FCMP_UNE, e->x[0], zero);
     }
-    if (e->to != TSR_DTYPE_UI8 && e->to != TSR_DTYPE_I8)
-        return tsr_tile_to(b, "arith.fptosi", e->x[0], type);
-    int64_t low = e->to == TSR_DTYPE_I8 ? INT8_MIN : 0;
-    int64_t high = e->to == TSR_DTYPE_I8 ? INT8_MAX : UINT8_MAX;
-    MlirType wide = type_of(e, TSR_DTYPE_I32);
-    MlirValue value = tsr_tile_to(b, "arith.fptosi", e->x[0], wide);
-    value = tsr_tile_2(b, "arith.maxsi", value, tsr_tile_int(b, wide, low));
-    value = tsr_tile_2(b, "arith.minsi", value, tsr_tile_int(b, wide, high));
-    return tsr_tile_to(b, "arith.trunci", value, type);
+    return round_to_integer(e);
+}
+
+static MlirValue cast(const element *e);
+
+/* From a float of 8 bits; every such float is also an f32. */
+static MlirValue cast_small(const element *e) {
+    element wide = *e;
+    MlirValue x = decode_as(e, tsr_format_of(e->from));
+    wide.from = TSR_DTYPE_F32;
+    wide.x = &x;
+    return cast(&wide);
 }
 
 static MlirValue cast(const element *e) {
     tsr_tile_builder *b = e->b;
     MlirType type = type_of(e, e->to);
     if (e->from == e->to) return e->x[0];
-    if (tsr_dtype_is_narrow(e->to)) return cast_narrow(e);
+    if (tsr_dtype_is_small(e->from)) return cast_small(e);
+    if (tsr_format_of(e->to)) return cast_format(e);
     if (tsr_dtype_is_float(e->from)) return cast_float(e);
     if (tsr_dtype_is_float(e->to))
-        return tsr_tile_to(b, is_signed(e->from) ? "arith.sitofp" : "arith.uitofp", e->x[0], type);
+        return tsr_tile_to(b, tsr_dtype_is_signed(e->from) ? "arith.sitofp" : "arith.uitofp",
+                           e->x[0], type);
     if (e->to == TSR_DTYPE_I1)
         return tsr_tile_icompare(b, TSR_ICMP_NE, e->x[0], tsr_element_zero(b, e->from, e->lanes));
     size_t from = e->from == TSR_DTYPE_I1 ? 0 : tsr_dtype_size(e->from);
-    if (from > tsr_dtype_size(e->to)) return tsr_tile_to(b, "arith.trunci", e->x[0], type);
-    if (from == tsr_dtype_size(e->to)) return e->x[0]; /* i8 and ui8: the same bits */
-    return tsr_tile_to(b, is_signed(e->from) ? "arith.extsi" : "arith.extui", e->x[0], type);
+    MlirValue x = limit_integer(e);
+    if (from > tsr_dtype_size(e->to)) return tsr_tile_to(b, "arith.trunci", x, type);
+    if (from == tsr_dtype_size(e->to)) return x; /* the same bits */
+    return tsr_tile_to(b, tsr_dtype_is_signed(e->from) ? "arith.extsi" : "arith.extui", x, type);
+}
+
+/* bf16 and f16 have their own bits only before they are widened. */
+static MlirValue bitcast(const element *e) {
+    tsr_tile_builder *b = e->b;
+    MlirType from = tsr_tile_vector_type(tsr_tile_storage_type(b, e->from), e->lanes);
+    MlirType to = tsr_tile_vector_type(tsr_tile_storage_type(b, e->to), e->lanes);
+    MlirValue bits = e->x[0];
+    MlirOperation owner = tsr_value_owner(bits);
+    bool is_wide = tsr_dtype_is_narrow(e->from);
+    bool was_narrow = is_wide && tsr_op_is(owner, TSR_ARITH_EXTF) &&
+                      mlirTypeEqual(mlirValueGetType(tsr_op_operand(owner, 0)), from);
+    if (was_narrow)
+        bits = tsr_op_operand(owner, 0);
+    else if (is_wide)
+        bits = tsr_tile_to(b, "arith.truncf", bits, from);
+    if (!mlirTypeEqual(from, to)) bits = tsr_tile_to(b, "arith.bitcast", bits, to);
+    if (!tsr_dtype_is_narrow(e->to)) return bits;
+    return tsr_tile_to(b, "arith.extf", bits, type_of(e, e->to));
 }
 
 static MlirValue philox(const element *e) {

@@ -8,8 +8,9 @@
  * native numerics, if all results have 16 bits, functions use the hardware's approximations, and a
  * product and an addition that uses it may become one FMA.
  */
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 #include "compiler/tile/attributes.h"
+#include "compiler/tile/open.h"
 #include "compiler/tile/region.h"
 
 enum { PROGRAM_BYTES = 16 * 1024 };
@@ -113,6 +114,12 @@ static void plan(map *m) {
     if (m->shifted) find_shifted(m);
 }
 
+/* A row of the open dim may end in a partial vector. */
+static bool open_tails(const map *m) {
+    int64_t high = m->group->open_high;
+    return high && m->space.rank == 1 && m->columns / high % m->lanes != 0;
+}
+
 static void emit(map *m) {
     tsr_tile_builder *b = &m->group->b;
     tsr_point point = {.space = &m->space};
@@ -123,16 +130,24 @@ static void emit(map *m) {
     }
     int64_t parts = tsr_divide_up(m->columns, m->columns_per_program);
     int64_t blocks = tsr_divide_up(m->rows, m->rows_per_program);
+    bool open_columns = m->group->open_high && m->space.rank == 1;
     m->group->grid = parts * blocks;
+    if (open_columns)
+        tsr_tile_open_grid(m->group, m->columns, m->columns_per_program, 1);
+    else
+        tsr_tile_open_grid(m->group, m->rows, m->rows_per_program, parts);
+    MlirValue columns =
+        open_columns ? tsr_tile_open_count(m->group, m->columns) : tsr_tile_index(b, m->columns);
     MlirValue zero = tsr_tile_index(b, 0);
     MlirValue pid = m->group->grid > 1 ? tsr_tile_program_id(b) : zero;
     MlirValue column = tsr_tile_mul(b, tsr_tile_rem(b, pid, parts), m->columns_per_program);
     MlirValue count = tsr_tile_min(b, tsr_tile_index(b, m->columns_per_program),
-                                   tsr_tile_sub(b, tsr_tile_index(b, m->columns), column));
-    if (m->columns % m->columns_per_program == 0) count = tsr_tile_index(b, m->columns_per_program);
+                                   tsr_tile_sub(b, columns, column));
+    if (m->columns % m->columns_per_program == 0 && !open_columns)
+        count = tsr_tile_index(b, m->columns_per_program);
     MlirValue row = tsr_tile_mul(b, tsr_tile_div(b, pid, parts), m->rows_per_program);
-    MlirValue end =
-        tsr_tile_min(b, tsr_tile_offset(b, row, m->rows_per_program), tsr_tile_index(b, m->rows));
+    MlirValue rows = open_columns ? tsr_tile_index(b, 1) : tsr_tile_open_count(m->group, m->rows);
+    MlirValue end = tsr_tile_min(b, tsr_tile_offset(b, row, m->rows_per_program), rows);
     tsr_tile_loop loop;
     bool looped = m->rows_per_program > 1;
     if (looped) tsr_tile_loop_begin(b, &loop, row, end, 1, 0, NULL);
@@ -143,7 +158,7 @@ static void emit(map *m) {
                              .lanes = m->lanes,
                              .blocked = m->blocked,
                              .loops = m->columns_per_program >= (int64_t)m->lanes,
-                             .tails = m->columns % m->lanes != 0,
+                             .tails = m->columns % m->lanes != 0 || open_tails(m),
                              .shifted = m->shifted};
     tsr_map_run_emit(&run, &point, column, count);
     if (looped) tsr_tile_loop_end(b, &loop, NULL);

@@ -5,13 +5,13 @@
  * lanes. No operation here may be fused or reordered. If a CPU draws many normal numbers, those in
  * the tails, which take the most time, are computed separately: the same operations on each.
  */
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 #include "compiler/tile/elements/element.h"
 #include "runtime/base/random/quantile.h"
 
 #include <math.h>
 
-static const double MIDDLE = 0.425; /* limit of |u - 0.5| in the middle piece */
+static const double MIDDLE = 0.425; /* limit of |u - 0.5| in the middle interval */
 
 typedef struct draw {
     tsr_tile_builder *b;
@@ -54,14 +54,14 @@ static void philox(const draw *d, MlirValue seed, int64_t stream, MlirValue word
 
 /* ---- the normal distribution ----------------------------------------------------------------- */
 
-/* The piece of the quantile for each number. Null if all numbers are in one piece, or are known not
- * to be in the middle. */
-typedef struct piece {
+/* The interval of the quantile for each number. Null if all numbers are in one interval, or are
+ * known not to be in the middle. */
+typedef struct interval {
     MlirValue is_middle, is_near; /* otherwise it is far */
-} piece;
+} interval;
 
-static MlirValue of_piece(const draw *d, const piece *p, MlirValue center, MlirValue tail,
-                          MlirValue far) {
+static MlirValue of_interval(const draw *d, const interval *p, MlirValue center, MlirValue tail,
+                             MlirValue far) {
     if (mlirValueIsNull(p->is_near)) return center;
     MlirValue outer = tsr_tile_select(d->b, p->is_near, tail, far);
     return mlirValueIsNull(p->is_middle) ? outer
@@ -70,11 +70,11 @@ static MlirValue of_piece(const draw *d, const piece *p, MlirValue center, MlirV
 
 /* Evaluates each lane's own polynomial; all have the same number of terms, so all lanes do the same
  * operations in the same order. */
-static MlirValue polynomial(const draw *d, const piece *p, const double *center, const double *tail,
-                            const double *far, MlirValue x) {
+static MlirValue polynomial(const draw *d, const interval *p, const double *center,
+                            const double *tail, const double *far, MlirValue x) {
     MlirValue value = tsr_tile_null;
     for (int i = TSR_QUANTILE_TERMS - 1; i >= 0; i--) {
-        MlirValue c = of_piece(d, p, real(d, center[i]), real(d, tail[i]), real(d, far[i]));
+        MlirValue c = of_interval(d, p, real(d, center[i]), real(d, tail[i]), real(d, far[i]));
         if (!mlirValueIsNull(value)) value = two(d, "arith.mulf", value, x);
         value = mlirValueIsNull(value) ? c : two(d, "arith.addf", value, c);
     }
@@ -125,7 +125,7 @@ static MlirValue quantile(const draw *d, MlirValue u, part which) {
     tsr_tile_builder *b = d->b;
     MlirValue q = two(d, "arith.subf", u, real(d, 0.5)), below = tsr_tile_null;
     MlirValue r = two(d, "arith.subf", real(d, 0.180625), two(d, "arith.mulf", q, q)), x = r;
-    piece p = {tsr_tile_null, tsr_tile_null};
+    interval p = {tsr_tile_null, tsr_tile_null};
     if (which != PART_MIDDLE) {
         below = tsr_tile_fcompare(b, TSR_FCMP_OLT, q, real(d, 0));
         MlirValue side = tsr_tile_select(b, below, u, two(d, "arith.subf", real(d, 1), u));
@@ -135,8 +135,8 @@ static MlirValue quantile(const draw *d, MlirValue u, part which) {
             p.is_middle =
                 tsr_tile_fcompare(b, TSR_FCMP_OLE, tsr_tile_1(b, "math.absf", q), real(d, MIDDLE));
         p.is_near = tsr_tile_fcompare(b, TSR_FCMP_OLE, root, real(d, 5));
-        x = of_piece(d, &p, r, two(d, "arith.subf", root, real(d, 1.6)),
-                     two(d, "arith.subf", root, real(d, 5)));
+        x = of_interval(d, &p, r, two(d, "arith.subf", root, real(d, 1.6)),
+                        two(d, "arith.subf", root, real(d, 5)));
     }
     MlirValue over = polynomial(d, &p, tsr_quantile_center_over, tsr_quantile_tail_over,
                                 tsr_quantile_far_over, x);

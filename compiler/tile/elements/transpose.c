@@ -5,6 +5,7 @@
  * the output's last dimension are transposed in registers.
  */
 #include "compiler/tile/kernels/runs.h"
+#include "compiler/tile/open.h"
 
 enum { PROGRAM_BYTES = 16 * 1024, BLOCK_MAX = 16 };
 
@@ -30,18 +31,21 @@ tsr_result tsr_tile_lower_copy(tsr_tile_group *group, const tsr_view *from, tsr_
         .group = group, .node_count = 1, .result_count = 1, .nodes = nodes, .results = nodes};
     tsr_region *regions[] = {&region};
     tsr_space_collapse(space, regions, 1, to, 1);
-    tsr_tile_emit_map(group, &region, to, space);
+    if (group->has_extents)
+        tsr_open_emit_map(group, &region, to, space);
+    else
+        tsr_tile_emit_map(group, &region, to, space);
     return TSR_SUCCESS;
 }
 
 tsr_result tsr_tile_lower_reshape(tsr_tile_group *group) {
-    uint64_t count = 0;
     uint32_t number = 0;
     TRY(group->ctx, tsr_runs_argument(group, 0, &number));
-    bool fits = tsr_shape_count(&group->types[number].shape, &count);
-    TSR_ASSERT(fits);
+    const tsr_shape *shape = &group->types[number].shape;
     tsr_dtype dtype = group->types[number].dtype;
-    tsr_space space = {.rank = 1, .dims = {(int64_t)count}};
+    tsr_space space = {.rank = 1, .dims = {1}};
+    for (uint32_t d = 0; d < shape->rank; d++)
+        space.dims[0] = tsr_extent_times(space.dims[0], (int64_t)shape->dims[d]);
     tsr_view from = {
         .dtype = dtype, .buffer = group->buffers[number], .strides = {1}, .stored = true};
     tsr_view to = {.dtype = dtype,
@@ -66,7 +70,7 @@ static tsr_result read_transpose(transpose *t) {
         FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed permutation", group->name);
     for (uint32_t d = from->rank; d-- > 0;) {
         strides[d] = stride;
-        stride *= (int64_t)from->dims[d];
+        stride = tsr_extent_times(stride, (int64_t)from->dims[d]);
     }
     t->dtype = group->types[number].dtype;
     t->space.rank = to->rank;
@@ -80,7 +84,7 @@ static tsr_result read_transpose(transpose *t) {
         t->space.dims[d] = (int64_t)to->dims[d];
         t->from.strides[d] = strides[permutation[d]];
         t->to.strides[d] = stride;
-        stride *= t->space.dims[d];
+        stride = tsr_extent_times(stride, t->space.dims[d]);
     }
     return TSR_SUCCESS;
 }
@@ -159,7 +163,8 @@ static void emit_blocks(transpose *t) {
     if (items < 1) items = 1;
     if (items > count) items = count;
     t->group->grid = tsr_divide_up(count, items);
-    MlirValue begin = tsr_tile_index(b, 0), end = tsr_tile_index(b, count);
+    tsr_tile_open_grid(t->group, count, items, 1);
+    MlirValue begin = tsr_tile_index(b, 0), end = tsr_tile_open_count(t->group, count);
     if (t->group->grid > 1) {
         begin = tsr_tile_mul(b, tsr_tile_program_id(b), items);
         end = tsr_tile_min(b, tsr_tile_offset(b, begin, items), end);
@@ -175,7 +180,7 @@ tsr_result tsr_tile_lower_transpose(tsr_tile_group *group) {
     tsr_space_collapse(&t.space, NULL, 0, views, 2);
     t.to = views[0];
     t.from = views[1];
-    if (!t.space.rank || t.from.strides[t.space.rank - 1] == 1)
+    if (group->has_extents || !t.space.rank || t.from.strides[t.space.rank - 1] == 1)
         return tsr_tile_lower_copy(group, &t.from, &t.to, &t.space);
     t.column = t.space.rank - 1;
     for (uint32_t d = 0; d < t.space.rank; d++)

@@ -29,7 +29,7 @@ typedef struct tile {
     int64_t d;
     bool causal, drops;
     int64_t warps, rows, keys, stages, registers; /* rows: rows of a warp */
-    bool turns;
+    bool pingpong;
 } tile;
 
 static const tile tiles[] = {
@@ -136,7 +136,7 @@ static void emit_tile(attend *a, const tile_operands *p, MlirValue head, MlirVal
     size_t attr_count = 3;
     if (a->of.causal) attrs[attr_count++] = (tsr_attr){"causal", tsr_attr_make_unit(context)};
     attr_count += tsr_gpu_drop_attributes(context, &a->of, attrs + attr_count);
-    if (a->tile.turns) attrs[attr_count++] = (tsr_attr){"turns", tsr_attr_make_unit(context)};
+    if (a->tile.pingpong) attrs[attr_count++] = (tsr_attr){"pingpong", tsr_attr_make_unit(context)};
     attr_count +=
         tsr_gpu_heads_attributes(context, p->firsts, p->buffer_count, counts, attrs + attr_count);
     tsr_build(&b->at, &(tsr_op_desc){.name = "tile.attend",
@@ -194,7 +194,7 @@ tsr_result tsr_tile_lower_attend(tsr_tile_group *group, bool *out_taken) {
     TRY(group->ctx, tsr_attention_read(group, 3, &a.of));
     *out_taken = is_taken(&a);
     if (!*out_taken) return TSR_SUCCESS;
-    int64_t sizes[] = {a.rows, a.tile.keys, a.tile.stages, a.tile.turns};
+    int64_t sizes[] = {a.rows, a.tile.keys, a.tile.stages, a.tile.pingpong};
     memcpy(group->tile, sizes, sizeof sizes);
     group->tile_count = TSR_COUNT(sizes);
     group->warps = a.tile.warps;

@@ -164,11 +164,11 @@ static MlirValue fold_rows(tsr_tile_group *step, MlirValue x, MlirValue y, int64
     MlirValue lane = tsr_tile_iota(b, i32, LANES), zero = tsr_tile_int(b, type, 0);
     MlirValue mine = tsr_tile_2(b, "arith.andi", lane, tsr_tile_int(b, type, bit));
     MlirValue second = tsr_tile_icompare(b, TSR_ICMP_NE, mine, zero);
-    MlirValue kept = tsr_tile_select(b, second, y, x), sent = tsr_tile_select(b, second, x, y);
+    MlirValue own = tsr_tile_select(b, second, y, x), sent = tsr_tile_select(b, second, x, y);
     tsr_attr attrs[] = {{"distance", tsr_attr_make_i64(b->at.context, bit)}, {0}};
     MlirValue other =
         tsr_build_value(&b->at, "tile.butterfly", &sent, 1, mlirValueGetType(sent), attrs);
-    return tsr_tile_2(b, "arith.addf", kept, other);
+    return tsr_tile_2(b, "arith.addf", own, other);
 }
 
 /* The same sums for rows that are not contiguous. */
@@ -234,16 +234,16 @@ static size_t add_rings(tsr_tile_group *step, const plan *p, MlirValue *out_ring
 static void add_buffers(tsr_tile_group *step, const plan *p, MlirValue *out_buffers,
                         int64_t *out_firsts) {
     int64_t heads = p->batch * p->heads, groups = p->batch * p->key_heads;
-    const tsr_gpu_heads *lie[BUFFERS] = {
+    const tsr_gpu_heads *layouts[BUFFERS] = {
         &p->read[QUERY], &p->read[KEY],   &p->read[VALUE],  &p->read[DRESULT], NULL, NULL, NULL,
         &p->sum,         &p->given[DKEY], &p->given[DVALUE]};
     const int64_t counts[BUFFERS] = {heads, groups, groups, heads, 0, 0, 0, heads, groups, groups};
     for (uint32_t i = 0; i < BUFFERS; i++) {
         uint32_t argument = p->joined && i > DKEY_BUFFER ? DKEY_BUFFER : i;
         if (i >= SUM) argument += p->sample_count; /* inputs come first */
-        out_firsts[i] = lie[i] ? lie[i]->sides.first : -1;
-        if (lie[i])
-            out_buffers[i] = tsr_gpu_heads_view(&step->b, step->buffers[argument], lie[i],
+        out_firsts[i] = layouts[i] ? layouts[i]->sides.first : -1;
+        if (layouts[i])
+            out_buffers[i] = tsr_gpu_heads_view(&step->b, step->buffers[argument], layouts[i],
                                                 counts[i], p->size, p->d);
     }
     out_buffers[OPERANDS] = view(step, OPERANDS, heads, p->size);
@@ -315,15 +315,15 @@ static size_t add_sync_buffers(tsr_tile_group *step, const plan *p, int of, Mlir
                                int64_t *out_firsts) {
     int64_t heads = p->batch * p->heads, groups = p->batch * p->key_heads;
     uint32_t samples = SYNC_OPERANDS, made = samples + p->sample_count;
-    const tsr_gpu_heads *lie[] = {&p->read[QUERY],   &p->read[KEY],   &p->read[VALUE],
-                                  &p->read[DRESULT], &p->given[DKEY], &p->given[DVALUE],
-                                  &p->given[DQUERY]};
+    const tsr_gpu_heads *layouts[] = {&p->read[QUERY],   &p->read[KEY],   &p->read[VALUE],
+                                      &p->read[DRESULT], &p->given[DKEY], &p->given[DVALUE],
+                                      &p->given[DQUERY]};
     enum { READ = 4, QUERIES = 6 };
     size_t count = 0, gradients = of == OF_KEYS ? 2 : 1;
     for (size_t i = 0; i < READ; i++) {
-        out_firsts[count] = lie[i]->sides.first;
+        out_firsts[count] = layouts[i]->sides.first;
         out_buffers[count++] =
-            tsr_gpu_heads_view(&step->b, step->buffers[i], lie[i],
+            tsr_gpu_heads_view(&step->b, step->buffers[i], layouts[i],
                                i == KEY || i == VALUE ? groups : heads, p->size, p->d);
     }
     for (uint32_t i = READ; i < SYNC_OPERANDS; i++) {
@@ -332,7 +332,7 @@ static size_t add_sync_buffers(tsr_tile_group *step, const plan *p, int of, Mlir
     }
     if (of == OF_QUERIES && p->joined) made++;
     for (size_t i = 0; i < gradients; i++) {
-        const tsr_gpu_heads *to = lie[(of == OF_KEYS ? READ : QUERIES) + i];
+        const tsr_gpu_heads *to = layouts[(of == OF_KEYS ? READ : QUERIES) + i];
         out_firsts[count] = to->sides.first;
         out_buffers[count++] =
             tsr_gpu_heads_view(&step->b, step->buffers[made + (p->joined ? 0 : i)], to,
@@ -411,23 +411,23 @@ static double cast_scale(const plan *p) { return p->scale / p->left; }
 
 /* Copies rows of the sum to columns of the buffer of all gradients. */
 static void cast_joined(tsr_tile_group *step, const plan *p) {
-    enum { INPUT, OUTPUT = 2, PIECES = 4 };
+    enum { INPUT, OUTPUT = 2, VECTORS = 4 };
     tsr_tile_builder *b = &step->b;
     const tsr_gpu_heads *to = &p->given[DQUERY];
     int64_t width = p->sum.width, lanes = TSR_BLOCKED_ELEMENTS;
     while (width % lanes) lanes /= 2;
-    int64_t pieces = p->batch * p->size * width / lanes, together = PIECES;
-    while (pieces % together) together /= 2;
-    step->grid = pieces / together;
+    int64_t vectors = p->batch * p->size * width / lanes, together = VECTORS;
+    while (vectors % together) together /= 2;
+    step->grid = vectors / together;
     MlirValue first = tsr_tile_mul(b, tsr_tile_program_id(b), together);
     for (int64_t i = 0; i < together; i++) {
-        MlirValue piece = tsr_tile_offset(b, first, i);
-        MlirValue row = tsr_tile_div(b, piece, width / lanes);
-        MlirValue column = tsr_tile_mul(b, tsr_tile_rem(b, piece, width / lanes), lanes);
+        MlirValue vector = tsr_tile_offset(b, first, i);
+        MlirValue row = tsr_tile_div(b, vector, width / lanes);
+        MlirValue column = tsr_tile_mul(b, tsr_tile_rem(b, vector, width / lanes), lanes);
         MlirValue at = tsr_tile_add(b, tsr_tile_mul(b, row, to->width),
                                     tsr_tile_offset(b, column, to->sides.first));
         MlirValue x = tsr_tile_load(b, TSR_DTYPE_F32, step->buffers[INPUT],
-                                    tsr_tile_mul(b, piece, lanes), (uint32_t)lanes, tsr_tile_null);
+                                    tsr_tile_mul(b, vector, lanes), (uint32_t)lanes, tsr_tile_null);
         x = tsr_tile_2(b, "arith.mulf", x, tsr_tile_float(b, mlirValueGetType(x), cast_scale(p)));
         tsr_tile_store(b, p->storage, x, step->buffers[OUTPUT], at, tsr_tile_null);
     }

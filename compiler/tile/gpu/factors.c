@@ -12,7 +12,7 @@
 #include "compiler/tile/gpu/factors.h"
 
 #include "compiler/graph/graph.h"
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/tile/gpu/layout.h"
 

@@ -6,7 +6,7 @@
 #ifndef TSR_COMPILER_TILE_GPU_FACTORS_H
 #define TSR_COMPILER_TILE_GPU_FACTORS_H
 
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 #include "compiler/tile/region.h"
 
 /* Changes groups with such products so that the factors are contiguous along K, and adds calls

@@ -7,7 +7,7 @@
 #ifndef TSR_COMPILER_TILE_GPU_HEADS_H
 #define TSR_COMPILER_TILE_GPU_HEADS_H
 
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 #include "compiler/tile/attention/attention.h"
 #include "compiler/tile/attributes.h"
 #include "compiler/tile/region.h"
@@ -29,7 +29,7 @@ bool tsr_gpu_is_heads_transpose(MlirOperation op);
 bool tsr_gpu_slice_columns(MlirOperation slice, int64_t *out_first);
 
 /* Describe operand and result `index` of the group's root. Both functions assert that the value is
- * an argument or result of the group, directly or through the moves that tsr_gpu_join_heads adds.
+ * an argument or result of the group, directly or through the moves that tsr_gpu_fuse_heads adds.
  * An unused result has argument UINT32_MAX. */
 tsr_gpu_heads tsr_gpu_heads_read(const tsr_tile_group *group, size_t index);
 tsr_gpu_heads tsr_gpu_heads_given(const tsr_tile_group *group, size_t index);
@@ -52,10 +52,10 @@ bool tsr_gpu_can_drop(const tsr_attention *of, size_t operands);
 /* Writes the dropout attributes of a tile.attend and returns their number; 0 without dropout. */
 size_t tsr_gpu_drop_attributes(MlirContext context, const tsr_attention *of, tsr_attr *out_attrs);
 
-/* join.c: moves the ops that slice, transpose and concatenate heads into the groups of attention
- * and of its gradient, so that their calls take and return heads in their stored layout. Calls and
- * groups that become unused are removed. */
-TSR_RESULT tsr_gpu_join_heads(tsr_ctx *ctx, const tsr_target *target, MlirModule module,
+/* fuse_heads.c: moves the ops that slice, transpose and concatenate heads into the groups of
+ * attention and of its gradient, so that their calls take and return heads in their stored layout.
+ * Calls and groups that become unused are removed. */
+TSR_RESULT tsr_gpu_fuse_heads(tsr_ctx *ctx, const tsr_target *target, MlirModule module,
                               tsr_arena *arena);
 
 #endif

@@ -8,7 +8,7 @@
 #include "compiler/tile/gpu/pitch.h"
 
 #include "compiler/ir/attributes.h"
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 #include "compiler/resilience/resilience.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/tile/attributes.h"
@@ -181,7 +181,7 @@ static TSR_RESULT add_touch(const chooser *c, tensor *t, call *of, size_t number
     return TSR_SUCCESS;
 }
 
-static bool keeps_rows(MlirValue from, MlirValue to) {
+static bool preserves_rows(MlirValue from, MlirValue to) {
     tsr_type a, b;
     return tsr_value_type(from, &a) && tsr_value_type(to, &b) && a.shape.rank > 1 &&
            b.shape.rank > 1 && a.shape.dims[a.shape.rank - 1] == b.shape.dims[b.shape.rank - 1];
@@ -194,7 +194,7 @@ static TSR_RESULT add_readers(const chooser *c, tensor *t, MlirValue value, bool
          use = mlirOpOperandGetNextUse(use)) {
         MlirOperation user = mlirOpOperandGetOwner(use);
         bool views = tsr_op_is(user, TSR_GRAPH_RESHAPE);
-        if (views && keeps_rows(value, tsr_op_result(user, 0)))
+        if (views && preserves_rows(value, tsr_op_result(user, 0)))
             TRY(c->ctx, add_readers(c, t, tsr_op_result(user, 0), out_fits));
         else if (views || !tsr_op_is(user, TSR_SCHED_CALL))
             *out_fits = false;

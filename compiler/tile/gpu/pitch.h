@@ -12,7 +12,7 @@
 #ifndef TSR_COMPILER_TILE_GPU_PITCH_H
 #define TSR_COMPILER_TILE_GPU_PITCH_H
 
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 #include "compiler/tile/region.h"
 
 /* The suffix of the names of groups that were cloned for pitches. */

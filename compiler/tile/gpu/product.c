@@ -28,6 +28,7 @@
 #include "compiler/shim/shim.h"
 #include "compiler/tile/attributes.h"
 #include "compiler/tile/gpu/ring.h"
+#include "compiler/tile/plan.h"
 #include "runtime/base/array.h"
 
 #include <string.h>
@@ -348,8 +349,8 @@ static void find_program(product *p) {
         p->row = tsr_tile_add(b, p->row, tsr_tile_mul(b, down, p->tile.rows));
     }
     if (p->tile.cluster_columns > 1) {
-        MlirValue across = tsr_tile_rem(b, p->rank, p->tile.cluster_columns);
-        p->column = tsr_tile_add(b, p->column, tsr_tile_mul(b, across, p->tile.columns));
+        MlirValue column_offset = tsr_tile_rem(b, p->rank, p->tile.cluster_columns);
+        p->column = tsr_tile_add(b, p->column, tsr_tile_mul(b, column_offset, p->tile.columns));
     }
 }
 
@@ -513,8 +514,8 @@ static MlirValue sum_parts(product *p, MlirValue sum) {
     int64_t dims[2];
     if (p->tile.parts == 1) return sum;
     own_dims(p, dims);
-    MlirValue *across = p->tile.transposed ? &p->row : &p->column;
-    *across = tsr_tile_add(b, *across, tsr_tile_mul(b, p->rank, dims[1]));
+    MlirValue *column_offset = p->tile.transposed ? &p->row : &p->column;
+    *column_offset = tsr_tile_add(b, *column_offset, tsr_tile_mul(b, p->rank, dims[1]));
     MlirType f32 = tsr_tile_value_type(b, TSR_DTYPE_F32, 0);
     MlirType type = tsr_shim_tile_fragment_make(dims, f32, true);
     return build(p, "tile.sum_programs", &sum, 1, type, NULL);
@@ -657,7 +658,41 @@ static tsr_result plan(product *p, bool *out_taken) {
     p->shape.epilogue_bytes = epilogue_bytes_of(p);
     p->shape.may_transpose = p->shape.by_rows && transposes_well(p);
     p->shape.a_transposed = p->at;
-    *out_taken = tsr_product_select(group->b.target, &p->shape, (uint32_t)skip, &p->tile);
+    if (group->planned == TSR_TILING_MATRIX_PRODUCT)
+        *out_taken = tsr_product_take(group->b.target, &p->shape, group->given, true, &p->tile,
+                                      group->refusal);
+    else
+        *out_taken = group->planned == TSR_TILING_NONE &&
+                     tsr_product_select(group->b.target, &p->shape, (uint32_t)skip, &p->tile);
+    return TSR_SUCCESS;
+}
+
+static void add_best(const product *p, tsr_tiling *tiling) {
+    enum { BEST = 12 };
+    tsr_product_tile best[BEST];
+    int64_t sizes[TSR_TILE_SIZES_MAX] = {0};
+    size_t count = tsr_product_rank(p->group->b.target, &p->shape, BEST, best);
+    for (size_t i = 0; i < count; i++) {
+        tsr_product_sizes(&best[i], sizes);
+        tsr_tiling_add(tiling, sizes);
+    }
+}
+
+tsr_result tsr_product_choose(tsr_tile_group *group, tsr_tiling *tiling) {
+    product p = {.group = group, .b = &group->b};
+    bool taken = false, is_given = false, skips = tsr_op_has(group->op, TSR_SKIP_NAME);
+    for (size_t i = 0; i < TSR_TILE_SIZES_MAX; i++) is_given |= group->given[i] != 0;
+    TRY(group->ctx, plan(&p, &taken));
+    if (!taken && !(is_given && skips)) return TSR_SUCCESS;
+    tiling->kind = TSR_TILING_MATRIX_PRODUCT;
+    tiling->source = TSR_TILING_MODEL;
+    if (is_given && skips)
+        tsr_tile_refuse(group, "the assembler spills registers, or refuses the kernel");
+    else if (is_given)
+        tsr_product_take(group->b.target, &p.shape, group->given, false, &p.tile, group->refusal);
+    tsr_product_sizes(&p.tile, tiling->sizes);
+    tsr_tiling_add(tiling, tiling->sizes);
+    add_best(&p, tiling);
     return TSR_SUCCESS;
 }
 
@@ -676,6 +711,7 @@ tsr_result tsr_tile_time_product(tsr_tile_group *group, bool *out_taken, double 
 tsr_result tsr_tile_lower_product(tsr_tile_group *group, bool *out_taken) {
     product p = {.group = group, .b = &group->b};
     TRY(group->ctx, plan(&p, out_taken));
+    if (group->refusal[0]) FAIL(group->ctx, TSR_COMPILE, "'%s': %s", group->name, group->refusal);
     if (!*out_taken) return TSR_SUCCESS;
     int64_t tile[] = {p.tile.rows,         p.tile.columns,   p.tile.depth, p.tile.stages,
                       p.tile.warps,        p.tile.teams,     p.tile.parts, p.tile.cluster_columns,

@@ -15,7 +15,7 @@
 #ifndef TSR_COMPILER_TILE_GPU_PRODUCT_H
 #define TSR_COMPILER_TILE_GPU_PRODUCT_H
 
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 #include "compiler/tile/region.h"
 
 /* Attribute of a tsched.func: the number of best tiles to skip, because no code could be generated
@@ -54,6 +54,17 @@ typedef struct tsr_product_tile {
  * tiles. Returns false if no tile is left. */
 bool tsr_product_select(const tsr_target *target, const tsr_product_shape *shape, uint32_t skip,
                         tsr_product_tile *out_tile);
+
+/* The best tiles, at most `limit`, by the same model; returns their number. */
+size_t tsr_product_rank(const tsr_target *target, const tsr_product_shape *shape, size_t limit,
+                        tsr_product_tile *out_tiles);
+/* Selects the best tile that has the given sizes, in the order of TSR_TILING_MATRIX_PRODUCT; 0:
+ * any, unless `exact`. If there is none, returns false after it wrote to `out_why`, which has
+ * TSR_TILE_REFUSAL_MAX bytes, the rule that they break. */
+bool tsr_product_take(const tsr_target *target, const tsr_product_shape *shape,
+                      const int64_t *given, bool exact, tsr_product_tile *out_tile, char *out_why);
+/* The sizes of a tile, in this order. */
+void tsr_product_sizes(const tsr_product_tile *tile, int64_t *out_sizes);
 
 /* The cycles that the model predicts for a tile, and for moving `bytes` between device memory and
  * kernels. */

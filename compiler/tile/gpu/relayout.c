@@ -9,7 +9,7 @@
  */
 #include "compiler/tile/gpu/relayout.h"
 
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 #include "compiler/resilience/resilience.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/tile/gpu/layout.h"

@@ -11,7 +11,7 @@
 #ifndef TSR_COMPILER_TILE_GPU_RELAYOUT_H
 #define TSR_COMPILER_TILE_GPU_RELAYOUT_H
 
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 #include "compiler/tile/region.h"
 
 /* Runs before tsched-hoist and tsr_gpu_choose_pitches. Only for native numerics. */

@@ -13,11 +13,14 @@
  * random, on an H200 (../PERFORMANCE.md); the constants of a device of another size follow from its
  * sizes.
  */
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 #include "compiler/tile/gpu/product.h"
 #include "runtime/base/array.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 enum {
     ROW_BYTES = 128,   /* a row of a ring, which the swizzle permutes; a line of the cache */
@@ -60,8 +63,8 @@ static const struct {
     /* Factors for rows that are not whole lines: rows of whole sectors, and other rows. */
     double unaligned_copy[2][2], unaligned_cache[2][2];
     double unaligned_a;   /* extra part of A read from memory: two steps read a line */
-    double piece;         /* a piece copied by threads, if rows do not begin at multiples of 16
-                             bytes */
+    double segment;       /* a segment copied by threads, if rows do not begin at multiples of 16
+                           bytes */
     double latency, hold; /* time to load a stage; products for which it is kept */
     double sum, exchange; /* programs that share K: time to start and wait; rate of exchange */
     double share, more;   /* programs that share copies: the same; extra time of more than two */
@@ -85,7 +88,7 @@ static const struct {
           .unaligned_copy = {{1.562, 2.198}, {1.305, 2.252}},
           .unaligned_cache = {{1.225, 1.194}, {1.136, 1.226}},
           .unaligned_a = 0.2436,
-          .piece = 5,
+          .segment = 5,
           .latency = 1453,
           .hold = 2.028,
           .sum = 1323,
@@ -139,11 +142,12 @@ enum {
 /* The ways in which programs may run together. */
 static const struct {
     uint32_t parts, cluster_columns, cluster_rows;
-} ways[] = {{1, 1, 1}, {2, 1, 1}, {3, 1, 1}, {4, 1, 1}, {5, 1, 1}, {6, 1, 1}, {8, 1, 1}, {1, 2, 1},
-            {1, 1, 2}, {1, 3, 1}, {1, 1, 3}, {1, 2, 2}, {1, 4, 1}, {1, 1, 4}, {1, 4, 2}, {1, 2, 4}};
+} splits[] = {{1, 1, 1}, {2, 1, 1}, {3, 1, 1}, {4, 1, 1}, {5, 1, 1}, {6, 1, 1},
+              {8, 1, 1}, {1, 2, 1}, {1, 1, 2}, {1, 3, 1}, {1, 1, 3}, {1, 2, 2},
+              {1, 4, 1}, {1, 1, 4}, {1, 4, 2}, {1, 2, 4}};
 enum {
-    WAYS = TSR_COUNT(ways),
-    CHOICES = (TILES + TRANSPOSED * ROW_STEPS) * WAYS,
+    SPLITS = TSR_COUNT(splits),
+    CHOICES = (TILES + TRANSPOSED * ROW_STEPS) * SPLITS,
 };
 
 /* Returns the device with the target's instructions. mma.sync exists from sm_80 on, so other GPUs
@@ -231,14 +235,14 @@ static bool is_copied_whole(const tsr_product_shape *shape) {
  * time. */
 static bool fits_together(const device *d, const tsr_product_shape *shape,
                           const tsr_product_tile *tile) {
-    int64_t across = tile->transposed ? tile->rows : tile->columns;
+    int64_t columns = tile->transposed ? tile->rows : tile->columns;
     bool shares = tile->cluster_columns * tile->cluster_rows > 1;
     if (tile->parts == 1 && !shares) return true;
     if (d->arch != 90) return false;
     if (shares) return is_copied_whole(shape);
     return tile->teams == 1 && shape->k >= PARTS_STEPS_MIN * tile->depth * tile->parts &&
-           across % (PART_COLUMNS_STEP * tile->parts) == 0 &&
-           across / tile->parts >= PART_COLUMNS_MIN &&
+           columns % (PART_COLUMNS_STEP * tile->parts) == 0 &&
+           columns / tile->parts >= PART_COLUMNS_MIN &&
            programs_of(shape, tile) <= slots_of(d, tile, 1);
 }
 
@@ -254,7 +258,7 @@ static double unaligned_of(const tsr_product_shape *shape, int64_t pitch, const 
 
 /* The pieces that threads copy for each element of rows with this pitch; 0 if the copy engine
  * copies them. */
-static double pieces_of(const tsr_product_shape *shape, int64_t pitch) {
+static double segments_of(const tsr_product_shape *shape, int64_t pitch) {
     int64_t bytes = COPY_BYTES;
     while (pitch * shape->element_bytes % bytes) bytes /= 2;
     return bytes == COPY_BYTES ? 0 : (double)shape->element_bytes / (double)bytes;
@@ -292,14 +296,14 @@ static double copy_time(const device *d, const tsr_product_shape *shape,
     b *= unaligned_of(shape, shape->b_pitch, cost.unaligned_copy[1]);
     a_cache *= unaligned_of(shape, shape->a_pitch, cost.unaligned_cache[0]);
     b_cache *= unaligned_of(shape, shape->b_pitch, cost.unaligned_cache[1]);
-    double threads = pieces_of(shape, shape->a_pitch) * (double)tile->rows +
-                     pieces_of(shape, shape->b_pitch) * (double)tile->columns;
+    double threads = segments_of(shape, shape->a_pitch) * (double)tile->rows +
+                     segments_of(shape, shape->b_pitch) * (double)tile->columns;
     if (tile->cluster_columns > 1)
         a *= cost.shared / tile->cluster_columns, a_cache *= cost.shared / tile->cluster_columns;
     if (tile->cluster_rows > 1)
         b *= cost.shared / tile->cluster_rows, b_cache *= cost.shared / tile->cluster_rows;
     return joined((a + b) / cost.copy, (a_cache + b_cache) * active / cache) +
-           threads * (double)tile->depth * cost.piece;
+           threads * (double)tile->depth * cost.segment;
 }
 
 /* The time of device memory to read the factors; epilogue_time adds the bytes that are moved after
@@ -319,10 +323,10 @@ static double multiply_time(const device *d, const tsr_product_shape *shape,
                             const tsr_product_tile *tile) {
     double rate = d->products * 2.0 / shape->element_bytes;
     int64_t lines = tile->transposed ? tile->columns : tile->rows;
-    int64_t across = tile->transposed ? tile->rows : tile->columns;
-    if (lines < 128 && across > 128) across = 128;
-    int64_t below = across / 64;
-    double well = cost.well[below], rest = (double)(across % 64) / 64;
+    int64_t columns = tile->transposed ? tile->rows : tile->columns;
+    if (lines < 128 && columns > 128) columns = 128;
+    int64_t below = columns / 64;
+    double well = cost.well[below], rest = (double)(columns % 64) / 64;
     if (rest > 0) well += rest * (cost.well[below + 1] - well);
     if (is_crowded(tile)) well *= cost.crowded;
     return (double)(tile->rows * tile->columns * tile->depth) / (rate * well);
@@ -380,7 +384,7 @@ static double time_of(const device *d, const tsr_product_shape *shape,
 /* Choice number `index`: a tile, and how programs run together. */
 static bool make_choice(const device *d, const tsr_product_shape *shape, size_t index,
                         tsr_product_tile *tile) {
-    size_t kind = index / WAYS;
+    size_t kind = index / SPLITS;
     *tile = kind < TILES ? tiles[kind] : transposed_tiles[(kind - TILES) / ROW_STEPS];
     if (kind >= TILES) {
         int64_t rows = ROW_STEP * (1 + (int64_t)((kind - TILES) % ROW_STEPS));
@@ -389,9 +393,9 @@ static bool make_choice(const device *d, const tsr_product_shape *shape, size_t 
             return false;
         tile->rows = rows;
     }
-    tile->parts = ways[index % WAYS].parts;
-    tile->cluster_columns = ways[index % WAYS].cluster_columns;
-    tile->cluster_rows = ways[index % WAYS].cluster_rows;
+    tile->parts = splits[index % SPLITS].parts;
+    tile->cluster_columns = splits[index % SPLITS].cluster_columns;
+    tile->cluster_rows = splits[index % SPLITS].cluster_rows;
     tile->depth = ROW_BYTES / shape->element_bytes;
     if (tile->parts > 1) tile->registers = 0; /* only one block fits */
     return (d->arch == 90 || tile->teams == 1) && fits_registers(d, tile) &&
@@ -442,6 +446,130 @@ bool tsr_product_select(const tsr_target *target, const tsr_product_shape *shape
         if (best == CHOICES) return false;
         left_out[best] = true;
     }
+    out_tile->tail = tail_of(d, shape, out_tile);
+    return true;
+}
+
+/* ---- tiles that a schedule gives ------------------------------------------------------------- */
+
+enum { SIZES = 11, STAGES = 3 /* the index of this size */ };
+
+void tsr_product_sizes(const tsr_product_tile *tile, int64_t *out_sizes) {
+    const int64_t sizes[SIZES] = {tile->rows,       tile->columns,         tile->depth,
+                                  tile->stages,     tile->warps,           tile->teams,
+                                  tile->parts,      tile->cluster_columns, tile->cluster_rows,
+                                  tile->transposed, tile->registers};
+    memcpy(out_sizes, sizes, sizeof sizes);
+}
+
+size_t tsr_product_rank(const tsr_target *target, const tsr_product_shape *shape, size_t limit,
+                        tsr_product_tile *out_tiles) {
+    const device *d = find_device(target);
+    size_t count = 0;
+    for (size_t i = 0; d && i < CHOICES; i++) {
+        tsr_product_tile tile;
+        if (!make_choice(d, shape, i, &tile)) continue;
+        double time = time_of(d, shape, &tile);
+        size_t at = count < limit ? count++ : limit;
+        while (at > 0 && time < time_of(d, shape, &out_tiles[at - 1])) {
+            if (at < limit) out_tiles[at] = out_tiles[at - 1];
+            at--;
+        }
+        if (at < limit) out_tiles[at] = tile;
+    }
+    return count;
+}
+
+/* True if the tile has the given sizes, except for the number of stages. */
+static bool has_sizes(const tsr_product_tile *tile, const int64_t *given, bool exact) {
+    int64_t sizes[SIZES];
+    tsr_product_sizes(tile, sizes);
+    for (int i = 0; i < SIZES; i++)
+        if (i != STAGES && (exact || given[i]) && sizes[i] != given[i]) return false;
+    return true;
+}
+
+/* The tile and the split of a choice, without the rules of the device. */
+static tsr_product_tile describe_choice(const tsr_product_shape *shape, size_t index) {
+    size_t kind = index / SPLITS;
+    tsr_product_tile tile =
+        kind < TILES ? tiles[kind] : transposed_tiles[(kind - TILES) / ROW_STEPS];
+    if (kind >= TILES) tile.rows = ROW_STEP * (1 + (int64_t)((kind - TILES) % ROW_STEPS));
+    tile.parts = splits[index % SPLITS].parts;
+    tile.cluster_columns = splits[index % SPLITS].cluster_columns;
+    tile.cluster_rows = splits[index % SPLITS].cluster_rows;
+    tile.depth = ROW_BYTES / shape->element_bytes;
+    if (tile.parts > 1) tile.registers = 0;
+    return tile;
+}
+
+/* Writes the rule of the device that the tile breaks. */
+static void explain_tile(const device *d, const tsr_product_shape *shape, tsr_product_tile *tile,
+                         char *out_why) {
+    if (d->arch != 90 && tile->teams > 1)
+        snprintf(out_why, TSR_TILE_REFUSAL_MAX,
+                 "teams is %u; expected 1: the device has no warp groups", tile->teams);
+    else if (!fits_registers(d, tile))
+        snprintf(out_why, TSR_TILE_REFUSAL_MAX,
+                 "rows and columns give a thread %" PRId64
+                 " sums; expected at most %d: its registers",
+                 sums_of(tile),
+                 d->arch < 90      ? 64
+                 : tile->teams > 1 ? 192
+                                   : 128);
+    else if (!plan_stages(d, shape, tile)) {
+        tile->stages = STAGES_MIN;
+        snprintf(out_why, TSR_TILE_REFUSAL_MAX,
+                 "%d stages have %" PRId64
+                 " bytes; expected at most %u: the shared memory of a block",
+                 STAGES_MIN, shared_bytes(tile, shape, d->arch), d->shared_bytes - SHARED_OF_BLOCK);
+    } else
+        snprintf(out_why, TSR_TILE_REFUSAL_MAX,
+                 "parts %u, cluster_columns %u, cluster_rows %u and transposed %d do not divide "
+                 "this product among programs that run together",
+                 tile->parts, tile->cluster_columns, tile->cluster_rows, tile->transposed);
+}
+
+static void explain(const device *d, const tsr_product_shape *shape, const int64_t *given,
+                    char *out_why) {
+    for (size_t i = 0; i < CHOICES; i++) {
+        tsr_product_tile tile = describe_choice(shape, i);
+        if (!has_sizes(&tile, given, false)) continue;
+        explain_tile(d, shape, &tile, out_why);
+        return;
+    }
+    snprintf(out_why, TSR_TILE_REFUSAL_MAX,
+             "no kernel has a tile of %" PRId64 " rows, %" PRId64 " columns, depth %" PRId64
+             ", %" PRId64 " warps, %" PRId64 " teams and %" PRId64
+             " registers (0: any); compiler/tile/gpu/tiles.def lists the tiles",
+             given[0], given[1], given[2], given[4], given[5], given[10]);
+}
+
+bool tsr_product_take(const tsr_target *target, const tsr_product_shape *shape,
+                      const int64_t *given, bool exact, tsr_product_tile *out_tile, char *out_why) {
+    const device *d = find_device(target);
+    bool found = false;
+    double least = 0;
+    for (size_t i = 0; i < CHOICES; i++) {
+        tsr_product_tile tile;
+        if (!make_choice(d, shape, i, &tile) || !has_sizes(&tile, given, exact)) continue;
+        double time = time_of(d, shape, &tile);
+        if (found && time >= least) continue;
+        found = true;
+        least = time;
+        *out_tile = tile;
+    }
+    if (!found) {
+        explain(d, shape, given, out_why);
+        return false;
+    }
+    if (given[STAGES] && (given[STAGES] < STAGES_MIN || given[STAGES] > out_tile->stages)) {
+        snprintf(out_why, TSR_TILE_REFUSAL_MAX,
+                 "stages is %" PRId64 "; expected %d to %u: the shared memory of a block",
+                 given[STAGES], STAGES_MIN, out_tile->stages);
+        return false;
+    }
+    if (given[STAGES]) out_tile->stages = (uint32_t)given[STAGES];
     out_tile->tail = tail_of(d, shape, out_tile);
     return true;
 }

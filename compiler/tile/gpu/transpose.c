@@ -55,16 +55,17 @@ static void emit(const transpose *t) {
     uint32_t rank = t->batch > 1 ? 3 : 2;
     int64_t dims[] = {t->batch, t->rows, t->columns},
             transposed[] = {t->batch, t->columns, t->rows};
-    int64_t down = tsr_divide_up(t->rows, SIDE), across = tsr_divide_up(t->columns, SIDE);
+    int64_t row_tiles = tsr_divide_up(t->rows, SIDE),
+            column_tiles = tsr_divide_up(t->columns, SIDE);
     MlirValue from = tsr_gpu_view(b, t->from, rank, dims + 3 - rank);
     MlirValue to = tsr_gpu_view(b, group->buffers[group->input_count], rank, transposed + 3 - rank);
     MlirValue pid = tsr_tile_program_id(b), stage = tsr_tile_index(b, 0);
-    MlirValue matrix = tsr_tile_div(b, pid, down * across);
-    MlirValue rest = t->batch > 1 ? tsr_tile_rem(b, pid, down * across) : pid;
-    MlirValue row = tsr_tile_mul(b, tsr_tile_div(b, rest, across), SIDE);
-    MlirValue column = tsr_tile_mul(b, tsr_tile_rem(b, rest, across), SIDE);
+    MlirValue matrix = tsr_tile_div(b, pid, row_tiles * column_tiles);
+    MlirValue rest = t->batch > 1 ? tsr_tile_rem(b, pid, row_tiles * column_tiles) : pid;
+    MlirValue row = tsr_tile_mul(b, tsr_tile_div(b, rest, column_tiles), SIDE);
+    MlirValue column = tsr_tile_mul(b, tsr_tile_rem(b, rest, column_tiles), SIDE);
     MlirValue ring = tsr_gpu_ring(b, STAGES, SIDE, SIDE, TSR_DTYPE_F32);
-    group->grid = t->batch * down * across;
+    group->grid = t->batch * row_tiles * column_tiles;
     MlirValue copied[] = {from, matrix, row, column, ring, stage};
     if (rank == 2) memmove(copied + 1, copied + 2, 4 * sizeof *copied);
     build(b, "tile.async_copy", copied, rank + 3, NULL, 0);

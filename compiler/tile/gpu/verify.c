@@ -5,8 +5,8 @@
  * reads f32.
  */
 #include "compiler/ir/attributes.h"
-#include "compiler/ir/features.h"
 #include "compiler/ir/mlir.h"
+#include "compiler/ir/targets/features.h"
 #include "compiler/shim/shim.h"
 #include "compiler/tile/tile.h"
 
@@ -73,7 +73,7 @@ static MlirOperation store_of(MlirOperation op, MlirValue ring) {
 static bool check_reader(MlirOperation op, MlirValue ring) {
     MlirOperation store = store_of(op, ring);
     if (mlirOperationIsNull(store))
-        return tsr_op_emit_error(op, TSR_DIAG_TILE_PLACE,
+        return tsr_op_emit_error(op, TSR_DIAG_TILE_CONTEXT,
                                  "expected one tile.map to read it, and one tile.store_fragment to "
                                  "store the result, through the same ring");
     MlirOperation map = tsr_value_owner(tsr_op_operand(store, 0));

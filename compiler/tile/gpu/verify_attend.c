@@ -2,8 +2,8 @@
  *
  * The rule of tile.attend, forward and backward.
  */
-#include "compiler/ir/features.h"
 #include "compiler/ir/mlir.h"
+#include "compiler/ir/targets/features.h"
 #include "compiler/tile/attributes.h"
 #include "compiler/tile/tile.h"
 #include "compiler/tile/verify.h"
@@ -270,7 +270,7 @@ static bool rule_backward(MlirOperation op, int64_t warps) {
         !check_grad_buffers(op, "qkkqlllqkk", "nnnnffifnn") || !check_attend_attributes(op))
         return false;
     if (!tsr_op_is(mlirOperationGetParentOperation(op), TSR_TILE_FUNC))
-        return tsr_op_emit_error(op, TSR_DIAG_TILE_PLACE,
+        return tsr_op_emit_error(op, TSR_DIAG_TILE_CONTEXT,
                                  "is in a loop; expected it in the block of the tile.func");
     int64_t columns = tsr_attend_dim(op, 0, 2), step = GRAD_ELEMENTS / columns;
     size_t at = tsr_op_operand_count(op) - RINGS;
@@ -335,7 +335,7 @@ bool tsr_tile_rule_attend(MlirOperation op) {
     enum { FORWARD, BACKWARD, QUERIES, KEYS, HOWS };
     const char *how = tsr_op_string(op, "how");
     int which = 0;
-    tsr_where p = tsr_check_place(op);
+    tsr_where p = tsr_check_context(op);
     if (!tsr_check_together(op)) return false;
     while (which < HOWS && (!how || strcmp(how, hows[which]) != 0)) which++;
     if (which == HOWS)

@@ -20,7 +20,7 @@ static void emit_lines(cumsum *c, MlirValue row, MlirValue column, uint32_t lane
     MlirValue size = tsr_tile_index(b, c->axis.size);
     TSR_TILE_FOR_CARRIED(b, loop, zero, size, 1, 1, &sum) {
         MlirValue position = loop.index;
-        if (c->reverse) position = tsr_tile_sub(b, tsr_tile_index(b, c->axis.size - 1), position);
+        if (c->reverse) position = tsr_tile_sub(b, tsr_tile_offset(b, size, -1), position);
         MlirValue line = tsr_tile_add(b, tsr_tile_mul(b, row, c->axis.size), position);
         MlirValue at = tsr_tile_add(b, tsr_tile_mul(b, line, c->axis.inner), column);
         MlirValue x = tsr_tile_load(b, c->dtype, c->from, at, lanes, mask);
@@ -47,14 +47,16 @@ tsr_result tsr_tile_lower_cumsum(tsr_tile_group *group) {
     if (!c.axis.outer || !c.axis.size || !c.axis.inner) return TSR_SUCCESS;
     tsr_tile_builder *b = &group->b;
     size_t width = tsr_dtype_size(tsr_tile_compute_dtype(c.dtype));
-    uint32_t lanes = tsr_lanes_fit(b->target->vector_bytes / (uint32_t)width, c.axis.inner);
+    uint32_t lanes =
+        tsr_lanes_fit(b->target->vector_bytes / (uint32_t)width, tsr_extent_high(b, c.axis.inner));
     if (c.axis.inner == 1) lanes = 0;
     tsr_strip s;
     tsr_strip_begin(group, c.axis.outer, c.axis.inner,
-                    2 * c.axis.size * (int64_t)tsr_dtype_size(c.dtype), false, &s);
+                    2 * tsr_extent_high(b, c.axis.size) * (int64_t)tsr_dtype_size(c.dtype), false,
+                    &s);
     TSR_TILE_FOR(b, loop, s.begin, s.end, lanes ? lanes : 1) {
         MlirValue mask = tsr_tile_null;
-        if (lanes && c.axis.inner % lanes)
+        if (lanes && (tsr_extent_is_open(c.axis.inner) || c.axis.inner % lanes))
             mask = tsr_tile_mask(b, tsr_tile_sub(b, s.end, loop.index), lanes);
         emit_lines(&c, s.row, loop.index, lanes, mask);
     }

@@ -15,7 +15,7 @@ tsr_result tsr_tile_lower_slice(tsr_tile_group *group) {
     TRY(group->ctx, tsr_runs_argument(group, 0, &from));
     const tsr_type *type = &group->types[from];
     const tsr_shape *out = &group->types[group->input_count].shape;
-    bool known = tsr_op_i64s(group->root, "start", TSR_RANK_MAX, start, &starts);
+    bool known = tsr_tile_group_numbers(group, group->root, "start", start, &starts);
     if (tsr_op_has(group->root, "stride"))
         known = known && tsr_op_i64s(group->root, "stride", TSR_RANK_MAX, stride, &strides);
     else
@@ -29,11 +29,11 @@ tsr_result tsr_tile_lower_slice(tsr_tile_group *group) {
     int64_t dense = 1, out_dense = 1;
     for (uint32_t d = out->rank; d-- > 0;) {
         space.dims[d] = (int64_t)out->dims[d];
-        source.strides[d] = dense * stride[d];
-        source.offset += dense * start[d];
+        source.strides[d] = tsr_extent_times(dense, stride[d]);
+        source.offset = tsr_extent_plus(source.offset, tsr_extent_times(dense, start[d]));
         result.strides[d] = out_dense;
-        dense *= (int64_t)type->shape.dims[d];
-        out_dense *= space.dims[d];
+        dense = tsr_extent_times(dense, (int64_t)type->shape.dims[d]);
+        out_dense = tsr_extent_times(out_dense, space.dims[d]);
     }
     return tsr_tile_lower_copy(group, &source, &result, &space);
 }
@@ -59,8 +59,8 @@ static tsr_result read_pad(pad *p) {
     TRY(group->ctx, tsr_runs_argument(group, 0, &from));
     const tsr_shape *shape = &group->types[from].shape,
                     *out = &group->types[group->input_count].shape;
-    bool known = tsr_op_i64s(group->root, "low", TSR_RANK_MAX, p->low, &lows) &&
-                 tsr_op_i64s(group->root, "high", TSR_RANK_MAX, p->high, &highs) &&
+    bool known = tsr_tile_group_numbers(group, group->root, "low", p->low, &lows) &&
+                 tsr_tile_group_numbers(group, group->root, "high", p->high, &highs) &&
                  tsr_op_f64(group->root, "value", &value);
     if (tsr_op_has(group->root, "interior"))
         known = known && tsr_op_i64s(group->root, "interior", TSR_RANK_MAX, p->gap, &gaps);
@@ -77,8 +77,12 @@ static tsr_result read_pad(pad *p) {
     p->from = group->buffers[from];
     p->to = group->buffers[group->input_count];
     MlirType stored = tsr_tile_storage_type(&group->b, p->dtype);
-    p->value = tsr_dtype_is_float(p->dtype) ? tsr_tile_float(&group->b, stored, value)
-                                            : tsr_tile_int(&group->b, stored, (int64_t)value);
+    if (tsr_dtype_is_float(p->dtype))
+        p->value = tsr_tile_float(&group->b, stored, value);
+    else if (tsr_dtype_is_small(p->dtype))
+        p->value = tsr_tile_small(&group->b, p->dtype, stored, value);
+    else
+        p->value = tsr_tile_int(&group->b, stored, (int64_t)value);
     return TSR_SUCCESS;
 }
 
@@ -97,7 +101,7 @@ static void find_row(pad *p) {
     tsr_point_unflatten(b, &point, outer, p->strip.row);
     p->from_row = tsr_tile_index(b, 0);
     p->valid = tsr_tile_null;
-    for (uint32_t d = last; d-- > 0; stride *= p->from_dims[d]) {
+    for (uint32_t d = last; d-- > 0; stride = tsr_extent_times(stride, p->from_dims[d])) {
         MlirValue zero = tsr_tile_index(b, 0);
         MlirValue at = tsr_tile_sub(b, point.index[d], tsr_tile_index(b, p->low[d]));
         MlirValue position = tsr_tile_div(b, at, p->gap[d] + 1);
@@ -129,6 +133,7 @@ static void emit_pad_row(pad *p) {
     tsr_run run = {p->dtype, columns, s->width};
     if (!low && !p->high[last] && !gap) run.count = if_valid(p, zero, columns);
     tsr_run_fill(b, &run, p->value, p->to, tsr_tile_add(b, to_row, s->begin));
+    if (b->target->warp_lanes) tsr_tile_barrier(b); /* other lanes overwrite some of the values */
     if (gap) {
         TSR_TILE_FOR(b, loop, zero, if_valid(p, tsr_tile_index(b, size), zero), 1) {
             MlirValue value = tsr_tile_load_stored(
@@ -139,8 +144,8 @@ static void emit_pad_row(pad *p) {
         return;
     }
     MlirValue begin = tsr_tile_max(b, s->begin, tsr_tile_index(b, low));
-    MlirValue end = tsr_tile_min(b, s->end, tsr_tile_index(b, low + size));
-    MlirValue source = tsr_tile_add(b, p->from_row, tsr_tile_offset(b, begin, -low));
+    MlirValue end = tsr_tile_min(b, s->end, tsr_tile_offset(b, tsr_tile_index(b, low), size));
+    MlirValue source = tsr_tile_add(b, p->from_row, tsr_tile_sub(b, begin, tsr_tile_index(b, low)));
     run.count = if_valid(p, tsr_tile_sub(b, end, begin), zero);
     tsr_run_copy(b, &run, p->from, source, p->to, tsr_tile_add(b, to_row, begin));
 }
@@ -154,8 +159,9 @@ tsr_result tsr_tile_lower_pad(tsr_tile_group *group) {
         p.space = (tsr_space){.rank = 1, .dims = {1}};
         p.from_dims[0] = 1;
     }
-    int64_t columns = p.space.dims[p.space.rank - 1];
-    tsr_strip_begin(group, count / columns, columns, (int64_t)tsr_dtype_size(p.dtype),
+    int64_t columns = p.space.dims[p.space.rank - 1], rows = 1;
+    for (uint32_t d = 0; d + 1 < p.space.rank; d++) rows = tsr_extent_times(rows, p.space.dims[d]);
+    tsr_strip_begin(group, rows, columns, (int64_t)tsr_dtype_size(p.dtype),
                     p.gap[p.space.rank - 1] != 0, &p.strip);
     find_row(&p);
     emit_pad_row(&p);
@@ -172,7 +178,7 @@ tsr_result tsr_tile_lower_concat(tsr_tile_group *group) {
     if (!tsr_op_i64(group->root, "axis", &axis) || axis < 0 || axis >= (int64_t)out->shape.rank)
         FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed concatenation", group->name);
     tsr_axis whole = tsr_axis_of(&out->shape, axis);
-    int64_t columns = whole.size * whole.inner;
+    int64_t columns = tsr_extent_times(whole.size, whole.inner);
     uint32_t numbers[64];
     size_t count = tsr_op_operand_count(group->root);
     TSR_ASSERT(count <= 64);
@@ -183,17 +189,17 @@ tsr_result tsr_tile_lower_concat(tsr_tile_group *group) {
     MlirValue to_row = tsr_tile_mul(b, s.row, columns);
     for (size_t i = 0; i < count; i++) {
         tsr_axis part = tsr_axis_of(&group->types[numbers[i]].shape, axis);
-        int64_t length = part.size * part.inner;
+        int64_t length = tsr_extent_times(part.size, part.inner);
+        int64_t most = tsr_extent_high(b, length);
         MlirValue begin = tsr_tile_max(b, s.begin, tsr_tile_index(b, at));
-        MlirValue end = tsr_tile_min(b, s.end, tsr_tile_index(b, at + length));
-        MlirValue source =
-            tsr_tile_add(b, tsr_tile_mul(b, s.row, length), tsr_tile_offset(b, begin, -at));
-        tsr_run run = {out->dtype, tsr_tile_sub(b, end, begin),
-                       length < s.width ? length : s.width};
+        MlirValue end = tsr_tile_min(b, s.end, tsr_tile_index(b, tsr_extent_plus(at, length)));
+        MlirValue source = tsr_tile_add(b, tsr_tile_mul(b, s.row, length),
+                                        tsr_tile_sub(b, begin, tsr_tile_index(b, at)));
+        tsr_run run = {out->dtype, tsr_tile_sub(b, end, begin), most < s.width ? most : s.width};
         if (length)
             tsr_run_copy(b, &run, group->buffers[numbers[i]], source,
                          group->buffers[group->input_count], tsr_tile_add(b, to_row, begin));
-        at += length;
+        at = tsr_extent_plus(at, length);
     }
     tsr_strip_end(group, &s);
     return TSR_SUCCESS;

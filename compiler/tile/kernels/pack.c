@@ -2,9 +2,11 @@
  *
  * Kernel family `pack`: strips[s][k][c] = matrix[k][s * width + c], zeros beyond the last column;
  * all dims of the matrix before the last are one. With `pairs` the result is [s][k][2 c + i] =
- * matrix[2 k + i][...]. Strips are split over the programs.
+ * matrix[2 k + i][...]. With `words` it is the word of matrix rows 4 k ... 4 k + 3. Strips are
+ * split over the programs.
  */
 #include "compiler/tile/products/dot.h"
+#include "compiler/tile/products/words.h"
 
 enum { PROGRAM_BYTES = 256 * 1024 };
 
@@ -13,7 +15,7 @@ typedef struct strips {
     int64_t rows, columns, width, count; /* matrix rows and columns; strip width; strip count */
     int64_t unit, steps;                 /* matrix rows in a line of a strip; lines of a strip */
     uint32_t lanes;
-    bool transposed;
+    bool transposed, words;
 } strips;
 
 static tsr_result read_strips(const tsr_tile_group *group, strips *out_strips) {
@@ -23,6 +25,8 @@ static tsr_result read_strips(const tsr_tile_group *group, strips *out_strips) {
     if (group->input_count != 1 || group->output_count != 1 || from->rank < 2 || to->rank != 3)
         FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed pack", group->name);
     tsr_dtype dtype = group->types[0].dtype;
+    bool words = tsr_op_flag(group->root, "words");
+    tsr_dtype compute = words ? group->types[1].dtype : tsr_tile_compute_dtype(dtype);
     int64_t width = (int64_t)to->dims[2] / unit, last = (int64_t)from->dims[from->rank - 1],
             above = 1;
     for (uint32_t d = 0; d + 1 < from->rank; d++) above *= (int64_t)from->dims[d];
@@ -35,10 +39,10 @@ static tsr_result read_strips(const tsr_tile_group *group, strips *out_strips) {
                  .count = (int64_t)to->dims[0],
                  .unit = unit,
                  .steps = (int64_t)to->dims[1],
-                 .lanes = tsr_lanes_fit(group->b.target->vector_bytes /
-                                            (uint32_t)tsr_dtype_size(tsr_tile_compute_dtype(dtype)),
-                                        width),
-                 .transposed = transposed};
+                 .lanes = tsr_lanes_fit(
+                     group->b.target->vector_bytes / (uint32_t)tsr_dtype_size(compute), width),
+                 .transposed = transposed,
+                 .words = words};
     return TSR_SUCCESS;
 }
 
@@ -63,7 +67,9 @@ static void emit_strip(tsr_tile_group *group, const strips *s, MlirValue strip) 
             .count = tsr_tile_index(b, s->steps),
             .columns = s->columns % s->width ? tsr_tile_offset(b, left, -at) : tsr_tile_null,
             .exact = true};
-        if (s->unit > 1)
+        if (s->words)
+            tsr_words_pack_rows(b, &pack, s->rows);
+        else if (s->unit > 1)
             (s->transposed ? tsr_dot_pack_columns : tsr_dot_pack_rows)(b, &pack, s->rows % 2);
         else
             (s->transposed ? tsr_gemm_pack_columns : tsr_gemm_pack_rows)(b, &pack);

@@ -10,6 +10,7 @@
  * The columns of windows that are wholly inside a line are unrolled.
  */
 #include "compiler/tile/kernels/runs.h"
+#include "compiler/tile/open.h"
 
 #include <math.h>
 #include <string.h>
@@ -260,9 +261,11 @@ static tsr_result lower_forward(pool *p) {
     if (!lines || !p->channels || !x->result) return TSR_SUCCESS;
     int64_t each = lines_each(p, x->result * p->channels, PROGRAM_ELEMENTS);
     p->group->grid = tsr_divide_up(lines, each);
+    tsr_tile_open_grid(p->group, lines, each, 1);
     MlirValue pid = p->group->grid > 1 ? tsr_tile_program_id(b) : tsr_tile_index(b, 0);
     MlirValue first = tsr_tile_mul(b, pid, each);
-    MlirValue end = tsr_tile_min(b, tsr_tile_offset(b, first, each), tsr_tile_index(b, lines));
+    MlirValue end =
+        tsr_tile_min(b, tsr_tile_offset(b, first, each), tsr_tile_open_count(p->group, lines));
     TSR_TILE_FOR(b, loop, first, end, 1) {
         MlirValue image = tsr_tile_div(b, loop.index, y->result);
         MlirValue line = tsr_tile_rem(b, loop.index, y->result);
@@ -408,7 +411,7 @@ static void clear_lines(pool *p, MlirValue image, MlirValue begin, MlirValue end
 }
 
 /* Clears the program's lines that no later window line of [low, high) overlaps. */
-static void clear_reached(pool *p, MlirValue image, MlirValue line, MlirValue low, MlirValue high) {
+static void clear_covered(pool *p, MlirValue image, MlirValue line, MlirValue low, MlirValue high) {
     tsr_tile_builder *b = &p->group->b;
     const axis *y = &p->axes[0];
     MlirValue start = tsr_tile_offset(b, tsr_tile_mul(b, line, y->stride), -y->low);
@@ -443,7 +446,7 @@ static tsr_result lower_gradient(pool *p) {
         MlirValue line =
             tsr_tile_sub(b, tsr_tile_offset(b, tsr_tile_add(b, low, high), -1), loop.index);
         if (tiles(p)) line = loop.index;
-        if (!tiles(p)) clear_reached(p, image, line, low, high);
+        if (!tiles(p)) clear_covered(p, image, line, low, high);
         emit_gradients(p, image, line, x->end, x->result, false);
         emit_gradients(p, image, line, x->first, x->end, true);
         emit_gradients(p, image, line, 0, x->first, false);

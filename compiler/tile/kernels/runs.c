@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compiler/tile/kernels/runs.h"
 
+#include "compiler/tile/open.h"
+
 enum { PROGRAM_BYTES = 32 * 1024 };
 
 tsr_result tsr_runs_argument(tsr_tile_group *group, size_t index, uint32_t *out_number) {
@@ -21,8 +23,10 @@ tsr_result tsr_runs_argument(tsr_tile_group *group, size_t index, uint32_t *out_
 tsr_axis tsr_axis_of(const tsr_shape *shape, int64_t axis) {
     tsr_axis a = {1, 1, 1};
     TSR_ASSERT(axis >= 0 && axis < (int64_t)shape->rank);
-    for (uint32_t d = 0; d < shape->rank; d++)
-        *(d < axis ? &a.outer : d == axis ? &a.size : &a.inner) *= (int64_t)shape->dims[d];
+    for (uint32_t d = 0; d < shape->rank; d++) {
+        int64_t *count = d < axis ? &a.outer : d == axis ? &a.size : &a.inner;
+        *count = tsr_extent_times(*count, (int64_t)shape->dims[d]);
+    }
     return a;
 }
 
@@ -36,8 +40,7 @@ MlirValue tsr_tile_max(tsr_tile_builder *b, MlirValue x, MlirValue y) {
 MlirValue tsr_order_before(tsr_tile_builder *b, tsr_dtype dtype, bool descending, MlirValue x,
                            MlirValue y) {
     if (!tsr_dtype_is_float(dtype)) {
-        bool sign = dtype != TSR_DTYPE_UI8 && dtype != TSR_DTYPE_I1;
-        tsr_tile_icmp less = sign ? TSR_ICMP_SLT : TSR_ICMP_ULT;
+        tsr_tile_icmp less = tsr_dtype_is_signed(dtype) ? TSR_ICMP_SLT : TSR_ICMP_ULT;
         return descending ? tsr_tile_icompare(b, less, y, x) : tsr_tile_icompare(b, less, x, y);
     }
     MlirValue less = tsr_tile_fcompare(b, descending ? TSR_FCMP_OGT : TSR_FCMP_OLT, x, y);
@@ -48,9 +51,26 @@ MlirValue tsr_order_before(tsr_tile_builder *b, tsr_dtype dtype, bool descending
 
 /* ---- strips ---------------------------------------------------------------------------------- */
 
+/* Whole rows, whose number or length a call gives. */
+static void begin_open(tsr_tile_group *group, int64_t rows, int64_t columns, int64_t bytes,
+                       tsr_strip *out_strip) {
+    tsr_tile_builder *b = &group->b;
+    tsr_strip s = {.width = tsr_extent_high(b, columns)};
+    tsr_open_programs(group, tsr_extent_high(b, rows), s.width * bytes);
+    tsr_open_share(group, tsr_tile_index(b, rows), &s.loop);
+    s.row = s.loop.index;
+    s.begin = tsr_tile_index(b, 0);
+    s.end = tsr_tile_index(b, columns);
+    *out_strip = s;
+}
+
 void tsr_strip_begin(tsr_tile_group *group, int64_t rows, int64_t columns, int64_t bytes,
                      bool whole_rows, tsr_strip *out_strip) {
     tsr_tile_builder *b = &group->b;
+    if (group->has_extents) {
+        begin_open(group, rows, columns, bytes, out_strip);
+        return;
+    }
     int64_t width = columns, parts = 1, items_each = 1;
     int64_t most = PROGRAM_BYTES / bytes > 256 ? PROGRAM_BYTES / bytes / 256 * 256 : 256;
     if (columns > most && !whole_rows) width = most;
@@ -59,7 +79,8 @@ void tsr_strip_begin(tsr_tile_group *group, int64_t rows, int64_t columns, int64
     if (parts == 1 && columns < most) items_each = most / columns;
     if (items_each > items) items_each = items;
     group->grid = tsr_divide_up(items, items_each);
-    MlirValue first = tsr_tile_index(b, 0), last = tsr_tile_index(b, items);
+    tsr_tile_open_grid(group, items, items_each, 1);
+    MlirValue first = tsr_tile_index(b, 0), last = tsr_tile_open_count(group, items);
     if (group->grid > 1) {
         first = tsr_tile_mul(b, tsr_tile_program_id(b), items_each);
         last = tsr_tile_min(b, tsr_tile_offset(b, first, items_each), last);
@@ -113,7 +134,7 @@ static void walk(tsr_tile_builder *b, walker *w) {
 
 static uint32_t lanes_of(tsr_tile_builder *b, const tsr_run *run) {
     uint32_t lanes = 2 * b->target->vector_bytes / (uint32_t)tsr_dtype_size(run->dtype);
-    return tsr_lanes_fit(lanes < 64 ? lanes : 64, run->most);
+    return tsr_lanes_fit(lanes < 64 ? lanes : 64, tsr_extent_high(b, run->most));
 }
 
 void tsr_run_copy(tsr_tile_builder *b, const tsr_run *run, MlirValue from, MlirValue from_offset,

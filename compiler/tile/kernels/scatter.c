@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * scatter_add on a GPU. A stable counting sort of the positions of updates by their indices, least
- * significant digits first (Knuth, "The Art of Computer Programming", volume 3, section 5.2.5,
- * algorithm R; ranks within a warp by votes as in Adinets and Merrill, "Onesweep", 2022, section
- * 3.3), then the sums:
+ * scatter_add and scatter on a GPU. A stable counting sort of the positions of updates by their
+ * indices, least significant digits first (Knuth, "The Art of Computer Programming", volume 3,
+ * section 5.2.5, algorithm R; ranks within a warp by votes as in Adinets and Merrill, "Onesweep",
+ * 2022, section 3.3), then the sums:
  *
  *     for each digit
  *         count   a program counts the occurrences of each digit in its part of the list
- *         place   counts of preceding parts and of lower digits give the destinations
+ *         move    counts of preceding parts and of lower digits give the destinations
  *     starts      finds the first update of each row by a search
  *     sum         a program sums a row, or a part of its columns: its updates in ascending order
  *                 of their positions, several loads in flight. Rows with many updates are split
@@ -188,7 +188,7 @@ static tsr_result lower_count(tsr_tile_group *step, const void *of) {
     return TSR_SUCCESS;
 }
 
-/* ---- place ----------------------------------------------------------------------------------- */
+/* ---- move ------------------------------------------------------------------------------------ */
 
 /* Exclusive prefix sums over the lanes. */
 static MlirValue scan_warp(tsr_tile_builder *b, MlirValue values) {
@@ -243,7 +243,7 @@ static void find_bases(counter *c, MlirValue counts) {
 }
 
 /* keys, (positions,) counts -> keys, positions */
-static tsr_result lower_place(tsr_tile_group *step, const void *of) {
+static tsr_result lower_move(tsr_tile_group *step, const void *of) {
     counter c;
     tsr_tile_builder *b = &step->b;
     begin_part(step, of, &c);
@@ -376,7 +376,7 @@ static MlirValue add_updates(sum *s, MlirValue total, uint32_t count, const Mlir
         values[i] = tsr_tile_load(b, g->dtype, s->step->buffers[UPDATES], from, s->lanes, s->mask);
     }
     for (uint32_t i = 0; i < count; i++) {
-        MlirValue more = tsr_element_add(b, g->dtype, total, values[i]);
+        MlirValue more = tsr_scatter_combine(b, g, total, values[i]);
         more = tsr_tile_round(b, g->dtype, more);
         total = live ? tsr_tile_select(b, live[i], more, total) : more;
     }
@@ -514,7 +514,7 @@ static tsr_result lower_sum(tsr_tile_group *step, const void *user) {
 /* ---- the steps ------------------------------------------------------------------------------- */
 
 static const char *const count_names[PASSES_MAX] = {"_count0", "_count1", "_count2", "_count3"};
-static const char *const place_names[PASSES_MAX] = {"_place0", "_place1", "_place2", "_place3"};
+static const char *const move_names[PASSES_MAX] = {"_move0", "_move1", "_move2", "_move3"};
 
 static void make_steps(const tsr_tile_group *group, plan *p, tsr_tile_sequence *sequence) {
     tsr_type list = {TSR_DTYPE_I32, {.rank = 1, .dims = {(uint64_t)p->padded}}};
@@ -532,12 +532,12 @@ static void make_steps(const tsr_tile_group *group, plan *p, tsr_tile_sequence *
                                   .lower = lower_count,
                                   .plan = &p->each[i]};
         made += i ? 1 : 2;
-        *step++ = (tsr_tile_step){.suffix = place_names[i],
+        *step++ = (tsr_tile_step){.suffix = move_names[i],
                                   .inputs = {keys, i ? positions : made - 1, made - 1},
                                   .input_count = i ? 3 : 2,
                                   .outputs = {list, list},
                                   .output_count = 2,
-                                  .lower = lower_place,
+                                  .lower = lower_move,
                                   .plan = &p->each[i]};
         keys = made++;
         positions = made++;
@@ -560,8 +560,8 @@ static void make_steps(const tsr_tile_group *group, plan *p, tsr_tile_sequence *
     sequence->plan = p;
 }
 
-tsr_result tsr_tile_plan_scatter_add(tsr_tile_group *group, tsr_tile_sequence *out_sequence,
-                                     bool *out_taken) {
+tsr_result tsr_tile_plan_scatter(tsr_tile_group *group, tsr_tile_sequence *out_sequence,
+                                 bool *out_taken) {
     enum { BITS_MAX = 30 };
     tsr_gather of;
     uint32_t updates = 0, bits = 0;

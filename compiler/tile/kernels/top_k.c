@@ -3,13 +3,14 @@
  * Kernel family `top_k`: the first k of each contiguous line's elements in descending order, and
  * their original positions.
  *
- * A sorted list of the k best elements met up to now is kept in a local buffer. Elements are
+ * A sorted list of the k best elements so far is in a local buffer. Elements are
  * examined several vectors at a time: they are taken one by one only if the largest of the vectors
  * precedes the last of the list. Inserting an element moves the later ones up in one branch-free
  * pass over the list. Elements are inserted in ascending order of their positions, so equal
  * elements keep their order: the result is the first k of a stable sort.
  */
 #include "compiler/tile/kernels/runs.h"
+#include "compiler/tile/open.h"
 #include "compiler/tile/reductions/reduce.h"
 
 #include <math.h>
@@ -188,9 +189,11 @@ tsr_result tsr_tile_lower_top_k(tsr_tile_group *group) {
     int64_t bytes = t.size * (int64_t)tsr_dtype_size(t.dtype);
     int64_t each = b->target->warp_lanes || bytes >= PROGRAM_BYTES ? 1 : PROGRAM_BYTES / bytes;
     group->grid = tsr_divide_up(t.lines, each);
+    tsr_tile_open_grid(group, t.lines, each, 1);
     MlirValue pid = group->grid > 1 ? tsr_tile_program_id(b) : tsr_tile_index(b, 0);
     MlirValue first = tsr_tile_mul(b, pid, each);
-    MlirValue end = tsr_tile_min(b, tsr_tile_offset(b, first, each), tsr_tile_index(b, t.lines));
+    MlirValue end =
+        tsr_tile_min(b, tsr_tile_offset(b, first, each), tsr_tile_open_count(group, t.lines));
     TSR_TILE_FOR(b, loop, first, end, 1) { emit_line(&t, loop.index); }
     return TSR_SUCCESS;
 }

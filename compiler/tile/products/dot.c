@@ -2,7 +2,7 @@
 #include "compiler/tile/products/dot.h"
 
 #include "compiler/ir/attributes.h"
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 #include "compiler/tile/attributes.h"
 #include "compiler/tile/tile.h"
 

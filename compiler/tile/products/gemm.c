@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compiler/tile/products/gemm.h"
 
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
+#include "compiler/tile/products/words.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -56,7 +57,8 @@ void tsr_gemm_widen_last(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValue 
     for (uint32_t i = 0; i < t->lanes; i++) both[i] = i;
     for (int64_t i = 0; i < t->rows && t->last_lanes; i++) {
         MlirValue *last = &accumulators[i * t->vectors + t->vectors - 1];
-        MlirValue zeros = tsr_tile_float(b, mlirValueGetType(*last), 0);
+        MlirType type = mlirValueGetType(*last);
+        MlirValue zeros = t->words.is ? tsr_tile_int(b, type, 0) : tsr_tile_float(b, type, 0);
         *last = tsr_tile_shuffle(b, *last, zeros, t->lanes, both);
     }
 }
@@ -86,7 +88,8 @@ static void multiply_step(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValue
             uint32_t at = (uint32_t)i * t->vectors + v, lanes = tsr_gemm_lanes(t, v);
             /* LLVM uses half of the other register; for a slice it would emit a shuffle. */
             if (lanes != t->lanes) a = tsr_tile_splat(b, element, lanes);
-            sums[at] = tsr_tile_3(b, "math.fma", a, row[v], sums[at]);
+            sums[at] = t->words.is ? tsr_words_dot(b, &t->words, a, row[v], sums[at])
+                                   : tsr_tile_3(b, "math.fma", a, row[v], sums[at]);
         }
     }
 }
@@ -272,7 +275,9 @@ void tsr_gemm_plan_tile(const tsr_target *target, const tsr_gemm_shape *shape, u
         if (!most || (vectors && shape->width && wide > shape->width)) continue;
         if (vectors && !shape->width && shape->n <= wide - lanes) break; /* the last is empty */
         if (shape->strip && wide % shape->strip && shape->strip % wide) continue;
+        if (shape->exact && tsr_round_up(shape->exact, lanes) != wide) continue;
         if (tsr_gemm_alias(shape->row_bytes, most)) most = ALIAS_ROWS;
+        if (shape->rows_max && most > shape->rows_max) most = shape->rows_max;
         for (int small = 0; small <= is_short; small++) {
             int64_t limit = small ? CHAINS_SHORT / v : most;
             if (small && (limit >= most || (limit < ROWS_SHORT && shape->k > FEW_STEPS))) continue;
@@ -287,6 +292,10 @@ void tsr_gemm_plan_tile(const tsr_target *target, const tsr_gemm_shape *shape, u
     }
     *out_lanes = vectors == 1 ? tsr_lanes_fit(lanes, shape->n) : lanes;
     *out_vectors = vectors;
+}
+
+uint32_t tsr_gemm_vector(const tsr_target *target, const tsr_gemm_shape *shape) {
+    return tsr_lanes_fit(target->vector_bytes / (uint32_t)shape->element_bytes, shape->n);
 }
 
 bool tsr_gemm_has_registers(const tsr_target *target) {
@@ -350,7 +359,8 @@ tsr_result tsr_gemm_find_operand(const tsr_tile_group *group, size_t index,
     tsr_gemm_operand operand = {.buffer = group->buffers[number], .dtype = type->dtype};
     bool unpacks = tsr_op_is(view, TSR_SCHED_UNPACK);
     bool known = tsr_value_type(value, &operand.matrix);
-    if (!known || operand.matrix.shape.rank < 2 || !tsr_dtype_is_float(type->dtype) ||
+    if (!known || operand.matrix.shape.rank < 2 ||
+        !(tsr_dtype_is_float(type->dtype) || tsr_words_of(group->root).is) ||
         (!mlirOperationIsNull(view) && !unpacks && !is_widened(view, type->dtype)))
         FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed operand %zu of %s", group->name, index,
              tsr_op_name(group->root));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The inner loop of every product: a tile of rows x (vectors * lanes) elements of C is kept in
+ * The inner loop of every product: a tile of rows x (vectors * lanes) elements of C stays in
  * registers while k ascends,
  *
  *     for k: for each row i, vector v: c[i][v] = fma(splat(a[i][k]), b[k][v], c[i][v])
@@ -11,7 +11,7 @@
 #ifndef TSR_COMPILER_TILE_PRODUCTS_GEMM_H
 #define TSR_COMPILER_TILE_PRODUCTS_GEMM_H
 
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 #include "compiler/tile/region.h"
 
 enum {
@@ -20,7 +20,14 @@ enum {
     TSR_GEMM_TILES_TOGETHER = 8, /* tiles that are packed together: whole cache lines of A's rows */
 };
 
+/* words.h */
+typedef struct tsr_gemm_words {
+    bool is; /* elements are words of four bytes */
+    bool a_unsigned, b_unsigned;
+} tsr_gemm_words;
+
 typedef struct tsr_gemm_tile {
+    tsr_gemm_words words;
     tsr_dtype a_dtype, b_dtype; /* types in memory; both are computed in one type */
     uint32_t lanes, vectors;
     int64_t rows;
@@ -125,9 +132,11 @@ typedef struct tsr_gemm_shape {
     int64_t element_bytes, m, n;
     int64_t k;         /* steps of the loop; 0: many */
     int64_t width;     /* maximum number of columns, if a vector fits; 0: any */
+    int64_t exact;     /* columns of the tile; 0: any */
     int64_t strip;     /* width of the strips in which B is stored: tiles are parts or multiples; 0:
                           no strips */
     int64_t unit;      /* a multiple of the tile's rows; 0: any */
+    int64_t rows_max;  /* maximum rows of the tile; 0: that of the target */
     int64_t row_bytes; /* bytes between rows of A as tiles read it; 0: they are close together */
     bool far;          /* B is read in place and does not fit the second-level cache */
 } tsr_gemm_shape;
@@ -136,9 +145,12 @@ typedef struct tsr_gemm_shape {
  * false if row_bytes is 0. */
 bool tsr_gemm_alias(int64_t row_bytes, int64_t rows);
 /* Plans the tile that wastes least: the cost is the number of computed elements divided by the
- * speed of a tile of that shape. */
+ * speed of a tile of that shape. Of an `exact` width that no tile has, *out_vectors is 0. */
 void tsr_gemm_plan_tile(const tsr_target *target, const tsr_gemm_shape *shape, uint32_t *out_lanes,
                         uint32_t *out_vectors, int64_t *out_rows);
+
+/* The elements of a vector of a tile: fewer than those of the target if there are few columns. */
+uint32_t tsr_gemm_vector(const tsr_target *target, const tsr_gemm_shape *shape);
 
 /* True if there are vector registers for more than a tile's sums and operands: 32, as with AVX-512.
  * With 16, an epilogue between the steps of k would spill the sums to the stack. */

@@ -32,7 +32,8 @@
  */
 #include "compiler/tile/products/matmul.h"
 
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
+#include "compiler/tile/open.h"
 
 #include <string.h>
 
@@ -47,6 +48,7 @@ static int64_t least(int64_t x, int64_t y) { return x < y ? x : y; }
 
 typedef struct block {
     MlirValue row, row_count; /* the program's rows */
+    tsr_matmul_open open;     /* of open_rows */
     MlirValue k0;             /* first step of this block of K */
     int64_t k_count;
     bool last; /* it is the last block of K: the epilogue follows */
@@ -439,7 +441,8 @@ static void multiply(tsr_matmul *mm, const tile *t, MlirValue *accumulators) {
     int64_t vectors[TSR_TILE_VECTORS_MAX];
     MlirValue a_at = tsr_tile_mul(b, t->row, mm->a_row);
     a_at = tsr_tile_add(b, a_at, tsr_tile_mul(b, at->k0, mm->a_k));
-    tsr_gemm_tile gemm = {.a_dtype = mm->a_packed ? mm->compute : mm->a.dtype,
+    tsr_gemm_tile gemm = {.words = mm->words,
+                          .a_dtype = mm->a_packed ? mm->compute : mm->a.dtype,
                           .b_dtype = mm->b.dtype,
                           .lanes = mm->lanes,
                           .vectors = t->panel->vectors,
@@ -536,6 +539,23 @@ static void finish_deferred(tsr_matmul *mm, const panel *p, MlirValue whole) {
 
 /* ---- a program ------------------------------------------------------------------------------- */
 
+/* Emits the tiles of one panel: a loop for each height, of which at most two have tiles. */
+static tsr_result emit_open_panel(tsr_matmul *mm, panel *p) {
+    tsr_tile_builder *b = &mm->group->b;
+    const block *at = p->block;
+    tile t = {.panel = p};
+    for (t.rows = least(mm->size.rows, mm->m); t.rows > 0; t.rows--) {
+        MlirValue low, high;
+        tsr_matmul_find_tiles(mm, &at->open, at->row_count, t.rows, &low, &high);
+        TSR_TILE_FOR(b, loop, low, high, t.rows) {
+            t.local = loop.index;
+            t.row = tsr_tile_add(b, at->row, loop.index);
+            TRY(mm->group->ctx, emit_tile(mm, &t));
+        }
+    }
+    return TSR_SUCCESS;
+}
+
 /* Emits the tiles of one panel: whole ones, then the rest of the last block of rows. */
 static tsr_result emit_panel(tsr_matmul *mm, panel *p) {
     tsr_tile_builder *b = &mm->group->b;
@@ -551,6 +571,7 @@ static tsr_result emit_panel(tsr_matmul *mm, panel *p) {
     bool defers = mm->defers && at->last && !p->edge;
     bool first_apart = mm->asks || mm->packs || defers;
     if (mm->b_packed && !mm->packs) pack_b(mm, p);
+    if (mm->open_rows) return emit_open_panel(mm, p);
     int64_t edge = mm->m % mm->size.rows;
     MlirValue whole = tsr_tile_sub(b, at->row_count, tsr_tile_rem(b, at->row_count, mm->size.rows));
     MlirValue first = tsr_tile_index(b, first_apart ? mm->size.rows : 0);
@@ -669,21 +690,6 @@ static tsr_result emit_program(tsr_matmul *mm, block *at) {
     return emit_k_block(mm, at);
 }
 
-/* Sets the offsets of the matrices of batch number `batch`. */
-static void enter_batch(tsr_matmul *mm, MlirValue batch) {
-    tsr_tile_builder *b = &mm->group->b;
-    bool selected[TSR_RANK_MAX] = {false};
-    for (uint32_t d = 0; d < tsr_matmul_batch_rank(mm); d++) selected[d] = true;
-    mm->point = (tsr_point){.space = &mm->space};
-    tsr_point_unflatten(b, &mm->point, selected, batch);
-    mm->a_base = mm->b_base = tsr_tile_index(b, 0);
-    for (uint32_t d = 0; d < tsr_matmul_batch_rank(mm); d++) {
-        MlirValue index = mm->point.index[d];
-        mm->a_base = tsr_tile_add(b, mm->a_base, tsr_tile_mul(b, index, mm->a_batch[d]));
-        mm->b_base = tsr_tile_add(b, mm->b_base, tsr_tile_mul(b, index, mm->b_batch[d]));
-    }
-}
-
 /* Emits all programs that the thread runs, with as many panels at once as fit. */
 static tsr_result emit_at_once(tsr_matmul *mm, block *at) {
     tsr_tile_builder *b = &mm->group->b;
@@ -709,7 +715,10 @@ static tsr_result emit_matrix(tsr_matmul *mm, MlirValue pid, int64_t blocks) {
         rest = pid;
     }
     at.row = tsr_tile_mul(b, tsr_tile_div(b, rest, mm->far_parts), mm->size.block_rows);
-    if (mm->m % mm->size.block_rows)
+    if (mm->open_rows)
+        at.row =
+            tsr_matmul_find_rows(mm, tsr_tile_div(b, rest, mm->far_parts), &at.open, &at.row_count);
+    else if (mm->m % mm->size.block_rows)
         at.row_count =
             tsr_tile_min(b, at.row_count, tsr_tile_sub(b, tsr_tile_index(b, mm->m), at.row));
     MlirValue part =
@@ -753,16 +762,21 @@ static tsr_result emit(tsr_matmul *mm) {
     int64_t matrices =
         programs == 1 && flops < each ? least((int64_t)(each / flops) + 1, mm->batch) : 1;
     mm->group->grid = tsr_divide_up(mm->batch, matrices) * programs;
+    if (mm->open_rows)
+        tsr_tile_open_grid(mm->group, mm->m, mm->size.block_rows, parts);
+    else
+        tsr_tile_open_grid(mm->group, mm->batch, matrices, programs);
     MlirValue pid = mm->group->grid > 1 ? tsr_tile_program_id(b) : tsr_tile_index(b, 0);
     if (matrices == 1) {
-        enter_batch(mm, mm->batch > 1 ? tsr_tile_div(b, pid, programs) : tsr_tile_index(b, 0));
+        tsr_matmul_enter_batch(mm, mm->batch > 1 ? tsr_tile_div(b, pid, programs)
+                                                 : tsr_tile_index(b, 0));
         return emit_matrix(mm, mm->batch > 1 ? tsr_tile_rem(b, pid, programs) : pid, blocks);
     }
     MlirValue first = tsr_tile_mul(b, pid, matrices);
-    MlirValue end =
-        tsr_tile_min(b, tsr_tile_offset(b, first, matrices), tsr_tile_index(b, mm->batch));
+    MlirValue end = tsr_tile_min(b, tsr_tile_offset(b, first, matrices),
+                                 tsr_tile_open_count(mm->group, mm->batch));
     TSR_TILE_FOR(b, loop, first, end, 1) {
-        enter_batch(mm, loop.index);
+        tsr_matmul_enter_batch(mm, loop.index);
         TRY(mm->group->ctx, emit_matrix(mm, tsr_tile_index(b, 0), blocks));
     }
     return TSR_SUCCESS;
@@ -772,7 +786,8 @@ tsr_result tsr_tile_lower_matmul(tsr_tile_group *group) {
     tsr_matmul mm = {.group = group};
     TRY(group->ctx, tsr_matmul_read(&mm));
     if (!mm.m || !mm.n || !mm.batch) return TSR_SUCCESS;
-    TRY(group->ctx, tsr_matmul_plan(&mm));
+    if (!tsr_matmul_plan(&mm))
+        FAIL(group->ctx, TSR_COMPILE, "'%s': %s", group->name, group->refusal);
     TRY(group->ctx, emit(&mm));
     if (mm.unit > 1) tsr_dot_round_all(&group->b, group->b.at.block);
     return TSR_SUCCESS;

@@ -7,6 +7,7 @@
 
 #include "compiler/tile/products/dot.h"
 #include "compiler/tile/products/epilogue.h"
+#include "compiler/tile/products/words.h"
 #include "compiler/tile/reductions/tree.h"
 
 /* Sizes of the plan, in the order of `tile`; 0: not chosen. */
@@ -24,7 +25,8 @@ typedef struct tsr_matmul {
     tsr_region after;
     tsr_node *given;
     tsr_view *outputs;
-    tsr_space space;          /* index space of the result: [batch ..., M, N] */
+    tsr_space space; /* index space of the result: [batch ..., M, N] */
+    tsr_gemm_words words;
     tsr_dtype dtype, compute; /* type of the result; type of the computation and of locals */
     tsr_gemm_operand a, b;
     int64_t m, n, k, batch; /* k: number of steps */
@@ -34,8 +36,11 @@ typedef struct tsr_matmul {
         b_batch[TSR_RANK_MAX]; /* strides of the batch's dimensions; 0: broadcast */
     bool b_transposed;
     bool transposed; /* a and b, m and n are swapped: tiles are of C transposed */
-    int64_t strip;   /* width of the strips in which B is stored; 0: B is not in strips */
+    bool open_rows; /* m is the largest number of rows (open.h); each program divides its own evenly
+                       among tiles; the kernel has a tile of each height */
+    int64_t strip;  /* width of the strips in which B is stored; 0: B is not in strips */
     /* the plan */
+    tsr_matmul_sizes asked; /* sizes that the schedule gives; 0: not given */
     tsr_matmul_sizes size;
     uint32_t lanes, vectors; /* a tile is vectors * lanes columns wide */
     int64_t panels;          /* panels of the matrix */
@@ -69,11 +74,27 @@ typedef struct tsr_matmul {
 
 static inline uint32_t tsr_matmul_batch_rank(const tsr_matmul *mm) { return mm->space.rank - 2; }
 
+/* The tiles of a program whose number of rows the call gives: rows of the tiles from row `taller`
+ * on; those before have one more. */
+typedef struct tsr_matmul_open {
+    MlirValue tile_rows, taller;
+} tsr_matmul_open;
+
+/* matmul_open.c, for open_rows: the first row of the block of this number, and its rows. */
+MlirValue tsr_matmul_find_rows(const tsr_matmul *mm, MlirValue number, tsr_matmul_open *out_open,
+                               MlirValue *out_count);
+/* The rows, of a program with `row_count` rows, whose tiles have this height: none, except for two
+ * heights. */
+void tsr_matmul_find_tiles(const tsr_matmul *mm, const tsr_matmul_open *open, MlirValue row_count,
+                           int64_t height, MlirValue *out_low, MlirValue *out_high);
+
 /* Reads the group's product. Fails with TSR_INTERNAL if the group is malformed. */
 TSR_RESULT tsr_matmul_read(tsr_matmul *mm);
-/* Plans tiles, blocks and programs; the kernel's attribute `tile` takes precedence. Fails with
- * TSR_COMPILE if this attribute is malformed. */
-TSR_RESULT tsr_matmul_plan(tsr_matmul *mm);
+/* Sets the offsets of the matrices of batch number `batch`. */
+void tsr_matmul_enter_batch(tsr_matmul *mm, MlirValue batch);
+/* Plans tiles, blocks and programs with the sizes that the schedule gives (tsr_tile_group.given);
+ * false after tsr_tile_refuse if no kernel has these sizes. */
+bool tsr_matmul_plan(tsr_matmul *mm);
 /* The number of slots of `scratch`: 1, or those that sums of chunks need. */
 int64_t tsr_matmul_slots(const tsr_matmul *mm);
 /* The number of elements of a tile of A on the stack. */

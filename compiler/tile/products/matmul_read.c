@@ -2,7 +2,7 @@
  *
  * Reads a product: its matrices and their layouts, its epilogue.
  */
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 #include "compiler/tile/products/matmul.h"
 
 #include <string.h>
@@ -90,7 +90,7 @@ static bool pays_to_transpose(const tsr_matmul *mm) {
     const tsr_target *target = mm->group->b.target;
     int64_t lanes = target->vector_bytes / tsr_matmul_element_size(mm);
     return !target->warp_lanes && mm->b.dtype == mm->a.dtype && mm->dtype == mm->a.dtype &&
-           mm->m >= lanes && mm->m <= TRANSPOSED_MAX && mm->n > mm->m &&
+           !mm->words.is && mm->m >= lanes && mm->m <= TRANSPOSED_MAX && mm->n > mm->m &&
            !tsr_epilogue_computes(&mm->after);
 }
 
@@ -112,7 +112,8 @@ tsr_result tsr_matmul_read(tsr_matmul *mm) {
     TRY(group->ctx, tsr_gemm_find_operand(group, 0, &mm->a));
     TRY(group->ctx, tsr_gemm_find_operand(group, 1, &mm->b));
     const tsr_shape *a = &mm->a.matrix.shape, *b = &mm->b.matrix.shape;
-    mm->dtype = mm->a.matrix.dtype;
+    mm->words = tsr_words_of(group->root);
+    mm->dtype = mm->words.is ? TSR_DTYPE_I32 : mm->a.matrix.dtype;
     mm->unit = tsr_dot_takes(group, &mm->a, &mm->b) ? TSR_DOT_PAIR : 1;
     mm->strip = mm->b.line / mm->unit;
     if (mm->b.pairs && mm->unit == 1)
@@ -137,6 +138,21 @@ tsr_result tsr_matmul_read(tsr_matmul *mm) {
     bool inner[TSR_RANK_MAX] = {false};
     inner[mm->space.rank - 1] = true;
     tsr_region_levels(&mm->after, &mm->space, inner);
-    if (!at && bt && pays_to_transpose(mm)) transpose_product(mm);
+    mm->open_rows = group->open_high && tsr_matmul_batch_rank(mm) == 0;
+    if (!at && bt && !group->open_high && pays_to_transpose(mm)) transpose_product(mm);
     return TSR_SUCCESS;
+}
+
+void tsr_matmul_enter_batch(tsr_matmul *mm, MlirValue batch) {
+    tsr_tile_builder *b = &mm->group->b;
+    bool selected[TSR_RANK_MAX] = {false};
+    for (uint32_t d = 0; d < tsr_matmul_batch_rank(mm); d++) selected[d] = true;
+    mm->point = (tsr_point){.space = &mm->space};
+    tsr_point_unflatten(b, &mm->point, selected, batch);
+    mm->a_base = mm->b_base = tsr_tile_index(b, 0);
+    for (uint32_t d = 0; d < tsr_matmul_batch_rank(mm); d++) {
+        MlirValue index = mm->point.index[d];
+        mm->a_base = tsr_tile_add(b, mm->a_base, tsr_tile_mul(b, index, mm->a_batch[d]));
+        mm->b_base = tsr_tile_add(b, mm->b_base, tsr_tile_mul(b, index, mm->b_batch[d]));
+    }
 }

@@ -4,18 +4,17 @@
  * larger than any number; the first NaN wins. The result does not depend on the lanes. Along the
  * last dimension a long run is read twice, in vectors: first for the largest element, then for the
  * first element that equals it. Short runs, and all runs on a GPU, are computed as scalars in
- * order. If another dimension is reduced, vectors along the last, kept one are computed in order.
+ * order. If another dimension is reduced, vectors along the last one are computed in order.
  */
 #include "compiler/tile/reductions/reduce.h"
 
 enum { RUN_LEAST = 32, RUN_MOST = INT32_MAX - 2 * TSR_PARTIALS };
 
-/* True if x is larger than best. */
-static MlirValue is_better(tsr_reduction *r, MlirValue x, MlirValue best) {
+MlirValue tsr_argmax_is_better(tsr_reduction *r, MlirValue x, MlirValue best) {
     tsr_tile_builder *b = &r->group->b;
     if (!tsr_dtype_is_float(r->dtype)) {
-        bool is_unsigned = r->dtype == TSR_DTYPE_UI8 || r->dtype == TSR_DTYPE_I1;
-        return tsr_tile_icompare(b, is_unsigned ? TSR_ICMP_UGT : TSR_ICMP_SGT, x, best);
+        bool is_signed = tsr_dtype_is_signed(r->dtype);
+        return tsr_tile_icompare(b, is_signed ? TSR_ICMP_SGT : TSR_ICMP_UGT, x, best);
     }
     MlirValue larger = tsr_tile_fcompare(b, TSR_FCMP_OGT, x, best);
     MlirValue nan = tsr_tile_fcompare(b, TSR_FCMP_UNO, x, x);
@@ -41,7 +40,7 @@ static MlirValue find_first(tsr_reduction *r, const tsr_point *point) {
     TSR_TILE_FOR_CARRIED(b, loop, tsr_tile_index(b, 1), tsr_tile_index(b, r->reduced_count), 1, 2,
                          carried) {
         MlirValue x = element_at(r, point, loop.index);
-        MlirValue better = is_better(r, x, carried[0]);
+        MlirValue better = tsr_argmax_is_better(r, x, carried[0]);
         MlirValue number = tsr_tile_to(b, "arith.index_cast", loop.index, scalar);
         carried[0] = tsr_tile_select(b, better, x, carried[0]);
         carried[1] =
@@ -121,7 +120,7 @@ static MlirValue find_in_run(tsr_reduction *r, const tsr_point *point) {
 tsr_result tsr_tile_lower_argmax(tsr_tile_group *group) {
     tsr_reduction r;
     TRY(group->ctx, tsr_reduction_init(group, &r));
-    if (!r.kept_count) return TSR_SUCCESS;
+    if (!r.parallel_count) return TSR_SUCCESS;
     tsr_tile_builder *b = &group->b;
     tsr_point point = {.space = &r.space};
     uint32_t last = r.space.rank - 1, lanes = 0;
@@ -139,7 +138,8 @@ tsr_result tsr_tile_lower_argmax(tsr_tile_group *group) {
     tsr_region_emit(&r.after, 0, &point);
     tsr_tile_loop items;
     int64_t bytes = tsr_region_bytes(&r.before, NULL, &r.space) * r.reduced_count;
-    tsr_reduction_programs(&r, r.kept_count / size * parts, bytes * (lanes ? lanes : 1), &items);
+    tsr_reduction_programs(&r, r.parallel_count / size * parts, bytes * (lanes ? lanes : 1),
+                           &items);
     tsr_point_unflatten(b, &point, r.outer, tsr_tile_div(b, items.index, parts));
     if (r.reduced_count) tsr_region_emit(&r.before, 1, &point);
     if (!r.contiguous) {

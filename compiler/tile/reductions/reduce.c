@@ -4,10 +4,12 @@
  * order does not depend on the layout of the reduced elements in memory.
  *
  * If the last dimension is reduced, a vector of 64 lanes walks along it: lane = partial result.
- * Otherwise vectors go along the last, kept dimension: reduce_strided.c. Long axes are cut into
- * chunks, and each chunk is reduced in this way (tree.h).
+ * Otherwise vectors go along the last dimension, which is parallel: reduce_strided.c. Long axes are
+ * cut into chunks, and each chunk is reduced in this way (tree.h).
  */
 #include "compiler/tile/reductions/reduce.h"
+
+#include "compiler/tile/open.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -37,7 +39,7 @@ static tsr_result read_space(tsr_reduction *r) {
     tsr_type type;
     int64_t axes[TSR_RANK_MAX];
     size_t count = 0;
-    bool known = tsr_value_type(tsr_op_operand(root, 0), &type);
+    bool known = tsr_tile_group_type(group, tsr_op_operand(root, 0), &type);
     if (tsr_op_is(root, TSR_GRAPH_ARGMAX))
         known = known && tsr_op_i64(root, "axis", &axes[count++]);
     else
@@ -59,12 +61,13 @@ static tsr_result read_space(tsr_reduction *r) {
 static void count_points(tsr_reduction *r) {
     if (!r->space.rank) r->space = (tsr_space){.rank = 1, .dims = {1}, .reduced = {true}};
     uint32_t last = r->space.rank - 1;
-    r->kept_count = r->reduced_count = 1;
+    r->parallel_count = r->reduced_count = 1;
     r->contiguous = r->space.reduced[last];
     for (uint32_t d = 0; d <= last; d++) {
-        r->kept[d] = !r->space.reduced[d];
-        r->outer[d] = r->kept[d] && d != last;
-        *(r->kept[d] ? &r->kept_count : &r->reduced_count) *= r->space.dims[d];
+        r->parallel[d] = !r->space.reduced[d];
+        r->outer[d] = r->parallel[d] && d != last;
+        int64_t *count = r->parallel[d] ? &r->parallel_count : &r->reduced_count;
+        *count = tsr_extent_times(*count, r->space.dims[d]);
         r->reduced_dims += r->space.reduced[d];
     }
 }
@@ -72,16 +75,16 @@ static void count_points(tsr_reduction *r) {
 tsr_result tsr_reduction_init(tsr_tile_group *group, tsr_reduction *out_reduction) {
     tsr_reduction r = {.group = group};
     MlirValue operand = tsr_op_operand(group->root, 0), result = tsr_op_result(group->root, 0);
-    bool kept[TSR_RANK_MAX] = {false};
+    bool parallel[TSR_RANK_MAX] = {false};
     TRY(group->ctx, read_space(&r));
-    for (uint32_t d = 0; d < r.space.rank; d++) kept[d] = !r.space.reduced[d];
+    for (uint32_t d = 0; d < r.space.rank; d++) parallel[d] = !r.space.reduced[d];
     r.outputs = TSR_NEW(group->arena, tsr_view, group->output_count);
     if (!r.outputs) FAIL(group->ctx, TSR_MEMORY, "no memory to lower '%s'", group->name);
     for (uint32_t i = 0; i < group->output_count; i++)
-        tsr_view_of_argument(&r.outputs[i], group, group->input_count + i, &r.space, kept);
+        tsr_view_of_argument(&r.outputs[i], group, group->input_count + i, &r.space, parallel);
     TRY(group->ctx, tsr_region_init(group, &operand, 1, tsr_tile_null, &r.space, NULL, &r.before));
     TRY(group->ctx, tsr_region_init(group, group->returned, group->output_count, result, &r.space,
-                                    kept, &r.after));
+                                    parallel, &r.after));
     for (uint32_t i = 0; i < r.after.node_count; i++)
         if (r.after.nodes[i]->kind == TSR_NODE_GIVEN) r.given = r.after.nodes[i];
     if (!r.given) FAIL(group->ctx, TSR_INTERNAL, "'%s': unused reduction", group->name);
@@ -150,7 +153,8 @@ void tsr_reduction_finish(tsr_reduction *r, MlirValue result, const tsr_point *p
 void tsr_tile_share(tsr_tile_group *group, int64_t count, int64_t each, tsr_tile_loop *loop) {
     tsr_tile_builder *b = &group->b;
     group->grid = tsr_divide_up(count, each);
-    MlirValue begin = tsr_tile_index(b, 0), end = tsr_tile_index(b, count);
+    tsr_tile_open_grid(group, count, each, 1);
+    MlirValue begin = tsr_tile_index(b, 0), end = tsr_tile_open_count(group, count);
     if (group->grid > 1) {
         begin = tsr_tile_mul(b, tsr_tile_program_id(b), each);
         end = tsr_tile_min(b, tsr_tile_offset(b, begin, each), end);
@@ -304,8 +308,8 @@ static void emit_contiguous(tsr_reduction *r) {
     tsr_region_emit(&r->after, 0, &point);
     tsr_tile_loop rows;
     int64_t bytes = tsr_region_bytes(&r->before, NULL, &r->space) * r->reduced_count;
-    tsr_reduction_programs(r, r->kept_count, bytes, &rows);
-    tsr_point_unflatten(b, &point, r->kept, rows.index);
+    tsr_reduction_programs(r, r->parallel_count, bytes, &rows);
+    tsr_point_unflatten(b, &point, r->parallel, rows.index);
     if (r->reduced_count) tsr_region_emit(&r->before, 1, &point);
     if (r->reduced_dims == 1) lanes = tsr_lanes_fit(lanes, r->space.dims[last]);
     uint32_t width = tsr_region_width(&r->before);
@@ -327,7 +331,7 @@ static void emit_contiguous(tsr_reduction *r) {
 tsr_result tsr_tile_lower_reduce(tsr_tile_group *group) {
     tsr_reduction r;
     TRY(group->ctx, tsr_reduction_init(group, &r));
-    if (!r.kept_count) return TSR_SUCCESS;
+    if (!r.parallel_count) return TSR_SUCCESS;
     if (r.contiguous)
         emit_contiguous(&r);
     else

@@ -34,12 +34,12 @@ typedef struct tsr_reduction {
     tsr_tile_group *group;
     tsr_region before, after; /* the reduction's operand; the group's results */
     tsr_view *outputs;
-    tsr_node *given;                              /* node of `after`: the reduction's result */
-    tsr_space space;                              /* collapsed; at least one dimension */
-    tsr_dtype dtype;                              /* reduced in this type */
-    const tsr_reduction_op *op;                   /* NULL: argmax */
-    bool kept[TSR_RANK_MAX], outer[TSR_RANK_MAX]; /* outer: kept, except the last one */
-    int64_t kept_count, reduced_count;            /* numbers of points */
+    tsr_node *given;                                  /* node of `after`: the reduction's result */
+    tsr_space space;                                  /* collapsed; at least one dimension */
+    tsr_dtype dtype;                                  /* reduced in this type */
+    const tsr_reduction_op *op;                       /* NULL: argmax */
+    bool parallel[TSR_RANK_MAX], outer[TSR_RANK_MAX]; /* outer: parallel, except the last one */
+    int64_t parallel_count, reduced_count;            /* numbers of points */
     uint32_t reduced_dims;
     bool contiguous; /* the last dimension is reduced */
 } tsr_reduction;
@@ -101,6 +101,8 @@ enum { TSR_PREFETCH_BYTES_MIN = 1 << 20 }; /* smaller buffers stay in a cache an
  * results. */
 void tsr_reduction_emit_strided(tsr_reduction *r, MlirValue to);
 
+/* True if x is larger than best: argmax.c. */
+MlirValue tsr_argmax_is_better(tsr_reduction *r, MlirValue x, MlirValue best);
 /* Sets the result, then computes and stores the ops after it. */
 void tsr_reduction_finish(tsr_reduction *r, MlirValue result, const tsr_point *point);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reductions of many rows whose last dimension is kept:
+ * Reductions of many rows whose last dimension is parallel:
  *
  *     parts   on a GPU a warp computes and stores a partial result of up to 256 columns: rows p,
  *             p + n, … in this order, several of them loaded before they are added. On a CPU a
@@ -70,7 +70,7 @@ static MlirValue find_program(tsr_reduction *r, tsr_tile_group *step, int64_t ea
     tsr_tile_builder *b = &r->group->b;
     uint32_t last = r->space.rank - 1;
     int64_t size = r->space.dims[last], parts = tsr_divide_up(size, lanes);
-    step->grid = r->kept_count / size * each * parts;
+    step->grid = r->parallel_count / size * each * parts;
     if (b->target->arch) step->registers = REGISTERS;
     MlirValue pid = tsr_tile_program_id(b), item = tsr_tile_div(b, pid, parts);
     *out_outer = tsr_tile_div(b, item, each);
@@ -275,7 +275,7 @@ static tsr_result lower_group(tsr_tile_group *step, const void *user) {
     p.pitch = ((size - 1) / p.lanes + 1) * p.lanes;
     p.local = tsr_tile_local(b, tsr_tile_storage_type(b, r->dtype), from->count * p.pitch);
     p.point = (tsr_point){.space = &r->space};
-    step->grid = r->kept_count / size * groups;
+    step->grid = r->parallel_count / size * groups;
     MlirValue pid = tsr_tile_program_id(b), outer = tsr_tile_div(b, pid, groups);
     MlirValue first = tsr_tile_mul(b, tsr_tile_rem(b, pid, groups), from->count);
     tsr_region_emit(&r->before, 0, &p.point);
@@ -423,7 +423,7 @@ static bool has_plain_constants(const tsr_tile_group *group) {
 static int64_t count_partials(const tsr_tile_group *group, const tsr_reduction *r) {
     int64_t size = r->space.dims[r->space.rank - 1], count = TSR_PARTIALS;
     int64_t parts = tsr_divide_up(size, TSR_BLOCKED_ELEMENTS);
-    parts *= r->kept_count / size;
+    parts *= r->parallel_count / size;
     while (group->is_native && count * parts < PROGRAMS_MIN &&
            r->reduced_count / (2 * count) >= CHAIN_MIN)
         count *= 2;
@@ -435,7 +435,7 @@ static void make_steps(const tsr_tile_group *group, const tsr_reduction *r, plan
     uint64_t size = (uint64_t)r->space.dims[r->space.rank - 1];
     tsr_type partials = {
         r->dtype,
-        {.rank = 3, .dims = {(uint64_t)r->kept_count / size, (uint64_t)p->partials, size}}};
+        {.rank = 3, .dims = {(uint64_t)r->parallel_count / size, (uint64_t)p->partials, size}}};
     tsr_tile_step *parts = &sequence->steps[0], *last = &sequence->steps[1];
     *parts = (tsr_tile_step){.suffix = "_parts",
                              .input_count = p->input_counts[0],
@@ -466,7 +466,7 @@ static bool find_group(tsr_reduction *r, plan *p) {
     const tsr_region *before = &r->before;
     int64_t size = r->space.dims[r->space.rank - 1], element = (int64_t)tsr_dtype_size(r->dtype);
     int64_t bytes = tsr_region_bytes(before, NULL, &r->space) * tsr_space_count(&r->space);
-    if (bytes < TSR_PREFETCH_BYTES_MIN || r->kept_count / size > OUTER_MAX) return false;
+    if (bytes < TSR_PREFETCH_BYTES_MIN || r->parallel_count / size > OUTER_MAX) return false;
     for (p->count = GROUP_MAX; p->count * size * element > GROUP_BYTES;) p->count /= 2;
     return p->count > 0;
 }
@@ -479,7 +479,7 @@ tsr_result tsr_tile_plan_reduce(tsr_tile_group *group, tsr_tile_sequence *out_se
     if (!has_plain_constants(group) || group->output_count > TSR_SEQUENCE_RESULTS_MAX)
         return TSR_SUCCESS;
     TRY(group->ctx, tsr_reduction_init(group, &r));
-    if (r.contiguous || !r.kept_count || r.reduced_count < ROWS_MIN ||
+    if (r.contiguous || !r.parallel_count || r.reduced_count < ROWS_MIN ||
         (arch && tsr_dtype_size(r.dtype) > 4))
         return TSR_SUCCESS;
     plan *p = TSR_NEW(group->arena, plan, 1);

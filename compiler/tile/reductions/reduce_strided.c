@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reductions whose last dimension is kept. Vectors go along it, and the partial results are in a
- * local buffer. If there are up to 64 elements, each is a partial result, and no partial result is
- * stored. On a GPU, warps keep all partial results in registers.
+ * Reductions whose last dimension is parallel. Vectors go along it, and the partial results are in
+ * a local buffer. If there are up to 64 elements, each is a partial result, and no partial result
+ * is stored. On a GPU, warps keep all partial results in registers.
  *
  * A long axis is cut into chunks (tree.h). Either a program computes the result of one chunk, and
  * stores it for a second kernel (reduce_parts.c), or it computes all chunks itself.
  */
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 #include "compiler/tile/reductions/reduce.h"
 
 #include <string.h>
@@ -275,7 +275,7 @@ static void emit_columns(tsr_reduction *r, MlirValue to) {
     if (mlirValueIsNull(to)) tsr_region_emit(&r->after, 0, &c.point);
     tsr_tile_loop items;
     int64_t bytes = tsr_region_bytes(&r->before, NULL, &r->space) * rows * c.width;
-    tsr_reduction_programs(r, r->kept_count / size * c.sums.chunks * parts, bytes, &items);
+    tsr_reduction_programs(r, r->parallel_count / size * c.sums.chunks * parts, bytes, &items);
     enter_chunk(r, &c.sums, tsr_tile_div(b, items.index, parts), &c.point);
     if (c.live) tsr_region_emit(&r->before, 1, &c.point);
     c.first = tsr_tile_mul(b, tsr_tile_rem(b, items.index, parts), c.width);
@@ -390,7 +390,7 @@ static void emit_warps(tsr_reduction *r, MlirValue to) {
     if (mlirValueIsNull(to)) tsr_region_emit(&r->after, 0, &c.point);
     int64_t parts = size / c.point.lanes;
     tsr_tile_loop items;
-    tsr_reduction_programs(r, r->kept_count / size * c.sums.chunks * parts, INT64_MAX, &items);
+    tsr_reduction_programs(r, r->parallel_count / size * c.sums.chunks * parts, INT64_MAX, &items);
     enter_chunk(r, &c.sums, tsr_tile_div(b, items.index, parts), &c.point);
     if (c.live) tsr_region_emit(&r->before, 1, &c.point);
     c.point.index[last] = tsr_tile_mul(b, tsr_tile_rem(b, items.index, parts), c.point.lanes);

@@ -7,7 +7,7 @@
  * After the program's last row it fetches the last row of all again: the cache lines of that row
  * are in the caches, and no test is necessary.
  */
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 #include "compiler/tile/rows/rows.h"
 
 typedef tsr_row_item item;
@@ -49,7 +49,7 @@ void tsr_rows_find_ahead(rows *r) {
     for (uint32_t i = 0; i < r->item_count && r->stages; i++) {
         item *it = r->items[i];
         it->ahead = tsr_row_is_own(r, it);
-        it->held |= it->ahead;
+        it->resident |= it->ahead;
         if (!is_scalar(r, it) || carried == TSR_TILE_CARRIED_MAX) continue;
         it->ahead = true;
         carried++;

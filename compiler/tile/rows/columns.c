@@ -14,7 +14,7 @@
  * While stages compute, the program's next columns are prefetched: rows are far apart, and the
  * hardware prefetcher does not detect them.
  */
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 #include "compiler/tile/rows/rows.h"
 
 #include <string.h>
@@ -64,7 +64,7 @@ static MlirValue value_of(rows *r, item *it, MlirValue row) {
     if (it->level < 2) return it->scalar;
     if (it->walk == r->walk) return it->vector;
     it->walk = r->walk;
-    if (it->held && !r->alone) {
+    if (it->resident && !r->alone) {
         return it->vector = tsr_tile_load(b, tsr_tile_compute_dtype(it->node.dtype), it->buffer,
                                           local_at(r, row), r->point.lanes, tsr_tile_null);
     }
@@ -207,7 +207,7 @@ static void walk(rows *r, uint32_t stage) {
         walk_rows(r, stage, tsr_tile_index(b, whole), (uint32_t)(r->columns - whole));
     leave_rows(r);
     for (uint32_t i = 0; i < r->item_count; i++)
-        if (r->items[i]->cached && r->items[i]->stage == stage) r->items[i]->held = true;
+        if (r->items[i]->cached && r->items[i]->stage == stage) r->items[i]->resident = true;
 }
 
 /* Adds row `row` to partial result `to`. */
@@ -274,7 +274,7 @@ static MlirValue reduce_many(const row_range *p) {
 }
 
 /* The same on a GPU: a warp holds all partial results, and one loop goes over all rows. */
-static MlirValue reduce_held(const row_range *p) {
+static MlirValue reduce_resident(const row_range *p) {
     rows *r = p->r;
     tsr_tile_builder *b = &r->group->b;
     MlirValue values[TSR_PARTIALS];
@@ -297,7 +297,7 @@ static MlirValue reduce_range(void *user, MlirValue first, int64_t count) {
     p->first = first;
     p->count = count;
     if (count <= TSR_PARTIALS) return reduce_rows(p, 0, 1);
-    return p->r->group->b.target->arch ? reduce_held(p) : reduce_many(p);
+    return p->r->group->b.target->arch ? reduce_resident(p) : reduce_many(p);
 }
 
 static MlirValue reduce_column(rows *r, item *it) {
@@ -375,7 +375,7 @@ static void choose_prefetching(rows *r) {
 
 static void emit_columns(rows *r) {
     tsr_tile_builder *b = &r->group->b;
-    for (uint32_t i = 0; i < r->item_count; i++) r->items[i]->held = false;
+    for (uint32_t i = 0; i < r->item_count; i++) r->items[i]->resident = false;
     for (uint32_t stage = 0; stage < r->stage_count; stage++) {
         emit_constants(r, stage);
         if (is_walked(r, stage)) walk(r, stage);

@@ -12,7 +12,7 @@
  */
 #include "compiler/tile/rows/cross_entropy.h"
 
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 
 #include <string.h>
 
@@ -47,7 +47,7 @@ static bool are_far(const rows *r) {
 }
 
 /* Without FMA, exponentials are so slow that memory is never the bottleneck. */
-static bool can_look_ahead(const tsr_target *target) {
+static bool can_prefetch(const tsr_target *target) {
     return target->has_fma && !target->warp_lanes;
 }
 
@@ -216,7 +216,7 @@ static tsr_result begin(tsr_tile_group *group, rows *out_rows) {
     r.max = (tsr_reduction){.group = group, .dtype = r.dtype, .op = &tsr_reduction_max_number};
     r.sum = (tsr_reduction){.group = group, .dtype = r.dtype, .op = &tsr_reduction_sum};
     r.by_lanes = group->is_native && tsr_cross_entropy_by_lanes(&r);
-    r.ahead = can_look_ahead(group->b.target) && are_far(&r);
+    r.ahead = can_prefetch(group->b.target) && are_far(&r);
     *out_rows = r;
     return TSR_SUCCESS;
 }

@@ -25,8 +25,8 @@ typedef struct tsr_cross_entropy {
     bool streamed, shifted;   /* the gradient bypasses the caches; cache lines begin in rows */
     MlirValue scale;          /* dloss */
     bool by_lanes;
-    MlirValue held; /* a row's logits, in shared memory; null: they are read again */
-    MlirValue next; /* the offset of the next row's logits; null: not needed */
+    MlirValue resident; /* a row's logits, in shared memory; null: they are read again */
+    MlirValue next;     /* the offset of the next row's logits; null: not needed */
     bool ahead; /* the walk over this row's exponentials also finds the next row's largest logit */
     MlirValue next_highest;
     tsr_tile_loop loop; /* the loop over rows */

@@ -15,7 +15,7 @@
  *
  * The gradient is stored as if there were no label; then the label's element is stored again.
  */
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 #include "compiler/tile/attributes.h"
 #include "compiler/tile/rows/cross_entropy.h"
 
@@ -31,9 +31,9 @@ enum {
     GRADIENT_WARPS = 16,
     LOSS_REGISTERS = 48,
     GRADIENT_REGISTERS = 48,
-    HELD_REGISTERS = 64,
-    HELD_PROGRAMS = 2,  /* programs of a multiprocessor */
-    BLOCK_BYTES = 1024, /* shared memory that the system reserves for each program */
+    RESIDENT_REGISTERS = 64,
+    RESIDENT_PROGRAMS = 2, /* programs of a multiprocessor */
+    BLOCK_BYTES = 1024,    /* shared memory that the system reserves for each program */
     EXCHANGE_BYTES = 1024,
 };
 
@@ -64,17 +64,17 @@ static MlirValue mask_of(lanes *l, int64_t left) {
 static MlirValue load_vector(lanes *l, MlirValue column, MlirValue mask) {
     tsr_cross_entropy *r = l->r;
     tsr_tile_builder *b = &r->group->b;
-    if (mlirValueIsNull(r->held))
+    if (mlirValueIsNull(r->resident))
         return tsr_tile_load(b, r->from, r->logits, tsr_tile_add(b, r->start, column), l->vector,
                              mask);
-    return tsr_tile_load(b, r->from, r->held, column, l->vector, tsr_tile_null);
+    return tsr_tile_load(b, r->from, r->resident, column, l->vector, tsr_tile_null);
 }
 
 /* Fetches a vector of the row that begins at `start`. */
 static void fetch_vector(lanes *l, MlirValue start, MlirValue column, MlirValue mask) {
     tsr_tile_builder *b = &l->r->group->b;
-    tsr_tile_fetch(b, l->r->logits, tsr_tile_add(b, start, column), l->r->held, column, l->vector,
-                   mask);
+    tsr_tile_fetch(b, l->r->logits, tsr_tile_add(b, start, column), l->r->resident, column,
+                   l->vector, mask);
 }
 
 /* Loads the parts of a vector; masked elements are the lowest number. */
@@ -126,12 +126,12 @@ static void finish_walk(lanes *l) {
 }
 
 /* Bytes of a row in shared memory; 0: it does not fit. */
-static int64_t held_bytes(const lanes *l) {
+static int64_t resident_bytes(const lanes *l) {
     const tsr_cross_entropy *r = l->r;
     int64_t vectors = (r->classes - 1) / l->vector + 1;
     int64_t bytes = vectors * l->vector * (int64_t)tsr_dtype_size(r->from);
     int64_t capacity = tsr_target_shared_bytes(r->group->b.target) + BLOCK_BYTES;
-    return bytes + BLOCK_BYTES + EXCHANGE_BYTES <= capacity / HELD_PROGRAMS ? bytes : 0;
+    return bytes + BLOCK_BYTES + EXCHANGE_BYTES <= capacity / RESIDENT_PROGRAMS ? bytes : 0;
 }
 
 /* Fetches the whole row that begins at `start`, if the program has not read a row yet. */
@@ -144,14 +144,14 @@ static void fetch_row(lanes *l, MlirValue start) {
 void tsr_cross_entropy_begin_lanes(tsr_cross_entropy *r, tsr_tile_loop *loop) {
     lanes l = lanes_of(r);
     tsr_tile_builder *b = &r->group->b;
-    int64_t bytes = is_gradient(r) ? held_bytes(&l) : 0;
-    int64_t programs = bytes ? (int64_t)HELD_PROGRAMS * TSR_GPU_MULTIPROCESSORS : r->count;
+    int64_t bytes = is_gradient(r) ? resident_bytes(&l) : 0;
+    int64_t programs = bytes ? (int64_t)RESIDENT_PROGRAMS * TSR_GPU_MULTIPROCESSORS : r->count;
     if (programs > r->count) programs = r->count;
     r->group->grid = programs;
     MlirValue begin = tsr_tile_program_id(b), end = tsr_tile_index(b, r->count);
     if (bytes) {
-        r->held = tsr_tile_local_own(b, tsr_tile_storage_type(b, r->from),
-                                     bytes / (int64_t)tsr_dtype_size(r->from));
+        r->resident = tsr_tile_local_own(b, tsr_tile_storage_type(b, r->from),
+                                         bytes / (int64_t)tsr_dtype_size(r->from));
         fetch_row(&l, tsr_tile_mul(b, begin, r->classes));
     }
     tsr_tile_loop_begin(b, loop, begin, end, programs, 0, NULL);
@@ -166,7 +166,7 @@ void tsr_cross_entropy_walk_lanes(tsr_cross_entropy *r) {
     tsr_tile_builder *b = &r->group->b;
     MlirType type = tsr_tile_value_type(b, TSR_DTYPE_F32, l.width);
     int64_t whole = r->classes - r->classes % l.vector;
-    if (!mlirValueIsNull(r->held)) tsr_tile_fetched(b, 0);
+    if (!mlirValueIsNull(r->resident)) tsr_tile_fetched(b, 0);
     MlirValue carried[] = {tsr_tile_float(b, type, -FLT_MAX), tsr_tile_float(b, type, 0)};
     tsr_tile_loop loop;
     tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, whole), l.vector, 2,
@@ -207,7 +207,7 @@ void tsr_cross_entropy_store_lanes(tsr_cross_entropy *r) {
         store_vector(&l, loop.index, l.vector);
     }
     if (whole < r->classes) store_vector(&l, tsr_tile_index(b, whole), r->classes - whole);
-    tsr_build(&b->at, &(tsr_op_desc){.name = "tile.barrier"});
+    tsr_tile_barrier(b);
     tsr_tile_store(b, r->into, picked, r->group->buffers[r->group->input_count], at, tsr_tile_null);
 }
 
@@ -218,11 +218,11 @@ bool tsr_cross_entropy_by_lanes(tsr_cross_entropy *r) {
 
 void tsr_cross_entropy_end_lanes(tsr_cross_entropy *r) {
     tsr_tile_group *group = r->group;
-    if (!mlirValueIsNull(r->held)) tsr_tile_fetched(&group->b, 0);
+    if (!mlirValueIsNull(r->resident)) tsr_tile_fetched(&group->b, 0);
     group->cooperative = lanes_of(r).warps;
-    group->registers = !is_gradient(r)            ? LOSS_REGISTERS
-                       : mlirValueIsNull(r->held) ? GRADIENT_REGISTERS
-                                                  : HELD_REGISTERS;
+    group->registers = !is_gradient(r)                ? LOSS_REGISTERS
+                       : mlirValueIsNull(r->resident) ? GRADIENT_REGISTERS
+                                                      : RESIDENT_REGISTERS;
     if (tsr_dtype_is_narrow(r->from)) tsr_tile_approximate(&group->b, group->b.at.block);
     tsr_tile_set_blocked(&group->b, group->b.at.block, true);
 }

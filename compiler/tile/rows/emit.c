@@ -63,10 +63,10 @@ static MlirValue value_of(rows *r, item *it, uint32_t stage) {
     if (it->level < 2) return tsr_tile_splat(b, it->scalar, r->point.lanes);
     if (it->walk == r->walk) return it->vector;
     it->walk = r->walk;
-    bool held = it->held && !r->alone;
-    if (held && tsr_row_is_packed(it)) {
+    bool resident = it->resident && !r->alone;
+    if (resident && tsr_row_is_packed(it)) {
         it->vector = packed_value(r, it, stage);
-    } else if (held && !mlirValueIsNull(it->chunks[r->chunk])) {
+    } else if (resident && !mlirValueIsNull(it->chunks[r->chunk])) {
         it->vector = it->chunks[r->chunk];
     } else if (it->cached && it->stage < stage && !r->alone) {
         it->vector = load_cached(r, it);
@@ -79,7 +79,7 @@ static MlirValue value_of(rows *r, item *it, uint32_t stage) {
         it->vector =
             it->kind == TSR_ROW_SAME ? operands[0] : tsr_element_build(b, it->node.op, operands);
     }
-    if (held && !tsr_row_is_packed(it)) it->chunks[r->chunk] = it->vector;
+    if (resident && !tsr_row_is_packed(it)) it->chunks[r->chunk] = it->vector;
     return it->vector;
 }
 
@@ -132,16 +132,17 @@ static void store_result(rows *r, uint32_t output, uint32_t stage) {
 /* Prefetches the next row: memory is idle during the last walk but one over this row. */
 static void prefetch(rows *r) {
     tsr_tile_builder *b = &r->group->b;
-    uint32_t kept = r->kept_shape.rank;
+    uint32_t parallel = r->parallel_shape.rank;
     for (uint32_t i = 0; i < r->item_count; i++) {
         const item *it = r->items[i];
         if (it->kind != TSR_ROW_LEAF || it->node.kind != TSR_NODE_VIEW || it->level < 2) continue;
         const tsr_view *view = &it->node.view;
         int64_t bytes = r->row_count * r->columns * (int64_t)tsr_dtype_size(view->dtype);
-        if (!kept || !view->strides[kept - 1] || bytes < TSR_PREFETCH_BYTES_MIN) continue;
+        if (!parallel || !view->strides[parallel - 1] || bytes < TSR_PREFETCH_BYTES_MIN) continue;
         MlirValue at = tsr_point_offset(b, &r->point, view);
         tsr_tile_prefetch_vector(b, view->dtype, view->buffer,
-                                 tsr_tile_offset(b, at, view->strides[kept - 1]), r->point.lanes);
+                                 tsr_tile_offset(b, at, view->strides[parallel - 1]),
+                                 r->point.lanes);
     }
 }
 
@@ -453,7 +454,7 @@ static uint32_t count_chunks(const rows *r) {
 
 /* Copies the values carried from a row to the next one to `values`, or back: sums that lanes hold,
  * and values fetched ahead. Returns their number. */
-static uint32_t carry_held(rows *r, MlirValue *values, bool from) {
+static uint32_t carry_resident(rows *r, MlirValue *values, bool from) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < r->item_count; i++) {
         item *it = r->items[i];
@@ -525,17 +526,17 @@ static void emit_summed(rows *r) {
     }
     begin_sums(r);
     tsr_rows_begin_ahead(r, &span);
-    uint32_t count = r->holds ? carry_held(r, carried, false) : 0;
+    uint32_t count = r->holds ? carry_resident(r, carried, false) : 0;
     tsr_tile_loop loop;
     tsr_tile_loop_begin(b, &loop, span.begin, span.end, span.step, count, carried);
-    if (count) carry_held(r, loop.carried, true);
+    if (count) carry_resident(r, loop.carried, true);
     tsr_rows_fetch_ahead(r, &span, loop.index);
     emit_row(r, tsr_tile_add(b, span.first, loop.index));
-    if (count) carry_held(r, carried, false);
+    if (count) carry_resident(r, carried, false);
     tsr_tile_loop_end(b, &loop, carried);
     if (r->stages) tsr_tile_fetched(b, 0); /* waits for the last rows, which nothing reads */
     if (!count) return;
-    carry_held(r, loop.carried, true);
+    carry_resident(r, loop.carried, true);
     store_sums(r);
 }
 
@@ -559,7 +560,7 @@ tsr_result tsr_rows_emit(tsr_tile_group *group, const tsr_rows_sums *sums) {
     if (r.has_trailing) return tsr_rows_emit_columns(&r);
     r.even = may_block(&r);
     tsr_rows_sums divided;
-    if (!sums && tsr_rows_divide(&r, &divided)) r.sums = &divided;
+    if (!sums && !group->open_high && tsr_rows_divide(&r, &divided)) r.sums = &divided;
     tsr_rows_choose(&r);
     if (r.sums)
         emit_summed(&r);

@@ -9,7 +9,7 @@
 
 enum {
     LOCAL_BYTES_MAX = 192 * 1024,
-    HELD_ELEMENTS_MAX = TSR_ROW_CHUNKS_MAX * TSR_BLOCKED_ELEMENTS, /* elements held by a warp */
+    RESIDENT_ELEMENTS_MAX = TSR_ROW_CHUNKS_MAX * TSR_BLOCKED_ELEMENTS, /* elements held by a warp */
     CHEAP = 3, /* ops that are recomputed instead */
 };
 
@@ -18,12 +18,13 @@ typedef tsr_rows rows;
 
 static bool is_cheap(MlirOperation op) {
     static const bool cheap[TSR_OP_COUNT] = {
-        [TSR_GRAPH_ADD] = true,   [TSR_GRAPH_SUB] = true,  [TSR_GRAPH_MUL] = true,
-        [TSR_GRAPH_MAX] = true,   [TSR_GRAPH_MIN] = true,  [TSR_GRAPH_NEG] = true,
-        [TSR_GRAPH_ABS] = true,   [TSR_GRAPH_RELU] = true, [TSR_GRAPH_COMPARE] = true,
-        [TSR_GRAPH_WHERE] = true, [TSR_GRAPH_CAST] = true, [TSR_GRAPH_BROADCAST] = true,
-        [TSR_GRAPH_AND] = true,   [TSR_GRAPH_OR] = true,   [TSR_GRAPH_XOR] = true,
-        [TSR_GRAPH_NOT] = true,   [TSR_GRAPH_SIGN] = true, [TSR_GRAPH_CLAMP] = true};
+        [TSR_GRAPH_ADD] = true,   [TSR_GRAPH_SUB] = true,     [TSR_GRAPH_MUL] = true,
+        [TSR_GRAPH_MAX] = true,   [TSR_GRAPH_MIN] = true,     [TSR_GRAPH_NEG] = true,
+        [TSR_GRAPH_ABS] = true,   [TSR_GRAPH_RELU] = true,    [TSR_GRAPH_COMPARE] = true,
+        [TSR_GRAPH_WHERE] = true, [TSR_GRAPH_CAST] = true,    [TSR_GRAPH_BROADCAST] = true,
+        [TSR_GRAPH_AND] = true,   [TSR_GRAPH_OR] = true,      [TSR_GRAPH_XOR] = true,
+        [TSR_GRAPH_NOT] = true,   [TSR_GRAPH_BITCAST] = true, [TSR_GRAPH_SIGN] = true,
+        [TSR_GRAPH_CLAMP] = true};
     return cheap[tsr_op_of(op)];
 }
 
@@ -135,23 +136,23 @@ static bool reserve(rows *r, const item *it, int64_t *capacity) {
     int64_t size = tsr_row_is_packed(it) ? r->columns / 2 : r->columns;
     for (uint32_t s = first; s < last; s++)
         if (capacity[s] < size) return false;
-    int64_t all = (int64_t)HELD_ELEMENTS_MAX * r->warps;
+    int64_t all = (int64_t)RESIDENT_ELEMENTS_MAX * r->warps;
     for (uint32_t s = first; s < last; s++) {
         capacity[s] -= size;
-        if (all - capacity[s] > r->held_elements) r->held_elements = all - capacity[s];
+        if (all - capacity[s] > r->resident_elements) r->resident_elements = all - capacity[s];
     }
     return first < last;
 }
 
 /* Finds the values that lanes hold: costly values and inputs, while registers are available. */
-static void find_held(rows *r) {
+static void find_resident(rows *r) {
     enum { STAGES_MAX = 31 };
     int64_t capacity[STAGES_MAX];
     int64_t sums = r->sums ? r->sums->count : 0;
-    r->held_elements = sums * r->columns;
-    for (uint32_t i = 0; i < r->item_count; i++) r->items[i]->asked = r->items[i]->held = 0;
+    r->resident_elements = sums * r->columns;
+    for (uint32_t i = 0; i < r->item_count; i++) r->items[i]->asked = r->items[i]->resident = 0;
     for (uint32_t s = 0; s < STAGES_MAX; s++)
-        capacity[s] = (int64_t)HELD_ELEMENTS_MAX * r->warps - sums * r->columns;
+        capacity[s] = (int64_t)RESIDENT_ELEMENTS_MAX * r->warps - sums * r->columns;
     for (uint32_t i = 0; i < r->plain_count; i++)
         if (r->whole_rows[i]) r->results[i]->asked |= 1U << r->results[i]->stage;
     for (uint32_t i = r->item_count; i-- > 0;) {
@@ -161,8 +162,8 @@ static void find_held(rows *r) {
             ask_operands(it, 1U << it->stage);
         if (it->level < 2 || !it->asked) continue;
         bool costly = it->kind == TSR_ROW_OP && work_of(it) > CHEAP;
-        it->held = (read || costly) && reserve(r, it, capacity);
-        ask_operands(it, it->held ? 1U << (uint32_t)__builtin_ctz(it->asked) : it->asked);
+        it->resident = (read || costly) && reserve(r, it, capacity);
+        ask_operands(it, it->resident ? 1U << (uint32_t)__builtin_ctz(it->asked) : it->asked);
     }
 }
 
@@ -178,7 +179,7 @@ bool tsr_row_is_own(const rows *r, const item *it) {
 /* True if the lanes of `warps` warps can hold the row. */
 static bool may_hold(const rows *r, uint32_t warps) {
     if (!r->group->is_native || r->stage_count > 8 || r->columns % TSR_BLOCKED_RUN ||
-        r->columns > (int64_t)HELD_ELEMENTS_MAX * warps)
+        r->columns > (int64_t)RESIDENT_ELEMENTS_MAX * warps)
         return false;
     int64_t chunks = (r->columns - 1) / ((int64_t)TSR_BLOCKED_ELEMENTS * warps) + 1;
     if (r->sums && (!r->even || chunks * r->sums->count > TSR_TILE_CARRIED_MAX)) return false;
@@ -226,7 +227,7 @@ uint32_t tsr_rows_sum_warps(int64_t columns, uint32_t sums, uint32_t *out_blocks
 
 /* Finds the fewest warps that hold the row in a quarter of a lane's registers. */
 static void find_warps(rows *r) {
-    enum { HELD_REGISTERS = 32 };
+    enum { RESIDENT_REGISTERS = 32 };
     r->holds = false;
     if (r->sums) {
         r->warps = r->sums->warps;
@@ -235,10 +236,10 @@ static void find_warps(rows *r) {
     }
     for (r->warps = 1;; r->warps *= 2) {
         if (may_hold(r, r->warps)) {
-            find_held(r);
+            find_resident(r);
             r->holds = true;
             int64_t lanes = (int64_t)r->warps * r->group->b.target->warp_lanes;
-            if (r->held_elements <= HELD_REGISTERS * lanes || !r->even) return;
+            if (r->resident_elements <= RESIDENT_REGISTERS * lanes || !r->even) return;
         }
         if (r->warps == WARPS_MAX) return;
     }
@@ -261,7 +262,7 @@ void tsr_rows_choose(rows *r) {
                        : r->warps > FEW_WARPS ? for_sums[is_much(r->columns, r->warps)]
                                               : for_short_sums;
     if (r->even) r->warps *= of[skip].times;
-    find_held(r);
+    find_resident(r);
     if (r->sums) {
         r->block_programs = r->sums->block_programs;
         tsr_rows_find_ahead(r);

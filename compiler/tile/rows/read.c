@@ -26,56 +26,56 @@ static tsr_result new_item(rows *r, tsr_row_item_kind kind, MlirValue source, it
     return TSR_SUCCESS;
 }
 
-static item *find_item(const rows *r, MlirValue source, bool over_kept) {
+static item *find_item(const rows *r, MlirValue source, bool over_parallel) {
     for (uint32_t i = 0; i < r->item_count; i++)
         if (mlirValueEqual(r->items[i]->node.source, source) &&
-            (r->items[i]->kind != TSR_ROW_LEAF || r->items[i]->over_kept == over_kept))
+            (r->items[i]->kind != TSR_ROW_LEAF || r->items[i]->over_parallel == over_parallel))
             return r->items[i];
     return NULL;
 }
 
 /* The space that a view covers. */
-static tsr_space space_of(const rows *r, bool over_kept) {
+static tsr_space space_of(const rows *r, bool over_parallel) {
     if (r->has_trailing) return r->space;
-    const tsr_shape *dims = over_kept ? &r->kept_shape : &r->full;
+    const tsr_shape *dims = over_parallel ? &r->parallel_shape : &r->full;
     tsr_space space = {.rank = dims->rank};
     for (uint32_t d = 0; d < space.rank; d++) space.dims[d] = (int64_t)dims->dims[d];
     return space;
 }
 
 /* The dims of the space that a view covers; NULL: all. */
-static const bool *dims_of(const rows *r, bool over_kept) {
-    return r->has_trailing && over_kept ? r->kept : NULL;
+static const bool *dims_of(const rows *r, bool over_parallel) {
+    return r->has_trailing && over_parallel ? r->parallel : NULL;
 }
 
 /* Replaces the strides over the reduced dims by a single stride over the columns. */
-static void join_columns(const rows *r, tsr_view *view, const tsr_space *space) {
+static void merge_columns(const rows *r, tsr_view *view, const tsr_space *space) {
     bool moves = false;
     if (r->has_trailing) return;
-    for (uint32_t d = r->kept_shape.rank; d < space->rank; d++) {
+    for (uint32_t d = r->parallel_shape.rank; d < space->rank; d++) {
         moves |= view->strides[d] != 0;
         view->strides[d] = 0;
     }
-    view->strides[r->kept_shape.rank] = moves;
+    view->strides[r->parallel_shape.rank] = moves;
 }
 
-static tsr_result add_leaf(rows *r, MlirValue source, bool over_kept, item **out_item) {
+static tsr_result add_leaf(rows *r, MlirValue source, bool over_parallel, item **out_item) {
     tsr_tile_group *group = r->group;
-    item *leaf = find_item(r, source, over_kept);
+    item *leaf = find_item(r, source, over_parallel);
     tsr_type type;
     *out_item = leaf;
     if (leaf) return TSR_SUCCESS;
     TRY(group->ctx, new_item(r, TSR_ROW_LEAF, source, &leaf));
     bool known = tsr_value_type(source, &type);
     TSR_ASSERT(known);
-    leaf->over_kept = over_kept;
+    leaf->over_parallel = over_parallel;
     *out_item = leaf;
-    tsr_space space = space_of(r, over_kept);
+    tsr_space space = space_of(r, over_parallel);
     if (mlirOperationIsNull(leaf->node.op)) {
         leaf->node.kind = TSR_NODE_VIEW;
         tsr_view_of_argument(&leaf->node.view, group,
                              (uint32_t)mlirBlockArgumentGetArgNumber(source), &space,
-                             dims_of(r, over_kept));
+                             dims_of(r, over_parallel));
     } else if (tsr_op_is(leaf->node.op, TSR_GRAPH_IOTA)) {
         int64_t axis = 0;
         if (!tsr_op_i64(leaf->node.op, "axis", &axis))
@@ -84,7 +84,7 @@ static tsr_result add_leaf(rows *r, MlirValue source, bool over_kept, item **out
             if (d != axis) type.shape.dims[d] = 1;
         leaf->node.kind = TSR_NODE_IOTA;
         tsr_view_init(&leaf->node.view, type.dtype, tsr_tile_null, &type.shape, &space,
-                      dims_of(r, over_kept));
+                      dims_of(r, over_parallel));
     } else {
         MlirAttribute value = tsr_op_attr(leaf->node.op, "value");
         if (!mlirAttributeIsADenseElements(value) || !mlirDenseElementsAttrIsSplat(value))
@@ -92,7 +92,7 @@ static tsr_result add_leaf(rows *r, MlirValue source, bool over_kept, item **out
         leaf->node.kind = TSR_NODE_SPLAT;
         return TSR_SUCCESS;
     }
-    join_columns(r, &leaf->node.view, &space);
+    merge_columns(r, &leaf->node.view, &space);
     return TSR_SUCCESS;
 }
 
@@ -148,9 +148,9 @@ static tsr_result add_op(rows *r, MlirOperation op) {
         /* Reshapes and repairs use the shape of the operand; other ops use the shape of their
          * result. */
         uint32_t rank = same || repairs ? from.shape.rank : to.shape.rank;
-        bool over_kept = !reduction && rank != r->full.rank;
+        bool over_parallel = !reduction && rank != r->full.rank;
         if (is_leaf(operand))
-            TRY(group->ctx, add_leaf(r, operand, over_kept, &operands[i]));
+            TRY(group->ctx, add_leaf(r, operand, over_parallel, &operands[i]));
         else
             operands[i] = find_item(r, operand, false);
         TSR_ASSERT(operands[i]);
@@ -179,13 +179,13 @@ static void read_columns(rows *r, MlirOperation reduction) {
     for (size_t i = 0; i < count; i++) r->space.reduced[axes[i]] = true;
     for (uint32_t d = 0; d < r->full.rank; d++) {
         r->space.dims[d] = (int64_t)r->full.dims[d];
-        r->kept[d] = !r->space.reduced[d];
-        *(r->kept[d] ? &r->row_count : &r->columns) *= r->space.dims[d];
+        r->parallel[d] = !r->space.reduced[d];
+        *(r->parallel[d] ? &r->row_count : &r->columns) *= r->space.dims[d];
     }
 }
 
 /* The dims that are not axes. */
-static tsr_shape kept_by_repair(MlirOperation op) {
+static tsr_shape parallel_of_repair(MlirOperation op) {
     tsr_type type;
     int64_t axes[TSR_RANK_MAX];
     size_t count = 0;
@@ -209,8 +209,8 @@ static tsr_result read_shapes(rows *r) {
         TSR_ASSERT(known);
         reduction = op;
         r->full = from.shape;
-        r->kept_shape = reduces ? to.shape : kept_by_repair(op);
-        r->trailing = from.shape.rank - r->kept_shape.rank;
+        r->parallel_shape = reduces ? to.shape : parallel_of_repair(op);
+        r->trailing = from.shape.rank - r->parallel_shape.rank;
         break;
     }
     if (!r->trailing) FAIL(group->ctx, TSR_INTERNAL, "'%s' reduces nothing", group->name);
@@ -219,14 +219,14 @@ static tsr_result read_shapes(rows *r) {
         read_columns(r, reduction);
         return TSR_SUCCESS;
     }
-    r->space.rank = r->kept_shape.rank + 1;
+    r->space.rank = r->parallel_shape.rank + 1;
     for (uint32_t d = 0; d < r->full.rank; d++) {
         int64_t size = (int64_t)r->full.dims[d];
-        bool kept = d < r->kept_shape.rank;
-        *(kept ? &r->row_count : &r->columns) *= size;
-        if (kept) r->space.dims[d] = size;
+        bool parallel = d < r->parallel_shape.rank;
+        *(parallel ? &r->row_count : &r->columns) *= size;
+        if (parallel) r->space.dims[d] = size;
     }
-    r->space.dims[r->kept_shape.rank] = r->columns;
+    r->space.dims[r->parallel_shape.rank] = r->columns;
     return TSR_SUCCESS;
 }
 
@@ -236,18 +236,18 @@ static tsr_result read_results(rows *r) {
     for (uint32_t i = 0; i < group->output_count; i++) {
         const tsr_type *type = &group->types[group->input_count + i];
         MlirValue value = group->returned[r->sums ? r->sums->order[i] : i];
-        bool over_kept = type->shape.rank != r->full.rank;
-        r->results[i] = find_item(r, value, over_kept);
+        bool over_parallel = type->shape.rank != r->full.rank;
+        r->results[i] = find_item(r, value, over_parallel);
         TSR_ASSERT(r->results[i]);
         if (i >= r->plain_count) {
             r->results[i]->buffer = group->buffers[group->input_count + i];
             continue;
         }
-        tsr_space space = space_of(r, over_kept);
+        tsr_space space = space_of(r, over_parallel);
         tsr_view_of_argument(&r->outputs[i], group, group->input_count + i, &space,
-                             dims_of(r, over_kept));
-        join_columns(r, &r->outputs[i], &space);
-        r->whole_rows[i] = !over_kept && tsr_shape_equal(&type->shape, &r->full);
+                             dims_of(r, over_parallel));
+        merge_columns(r, &r->outputs[i], &space);
+        r->whole_rows[i] = !over_parallel && tsr_shape_equal(&type->shape, &r->full);
     }
     return TSR_SUCCESS;
 }
@@ -258,7 +258,7 @@ static uint32_t most(uint32_t a, uint32_t b) { return a > b ? a : b; }
 static bool varies_in_row(const rows *r, const item *leaf) {
     const int64_t *strides = leaf->node.view.strides;
     if (leaf->node.kind == TSR_NODE_SPLAT) return false;
-    if (!r->has_trailing) return strides[r->kept_shape.rank] != 0;
+    if (!r->has_trailing) return strides[r->parallel_shape.rank] != 0;
     for (uint32_t d = 0; d < r->space.rank; d++)
         if (r->space.reduced[d] && strides[d]) return true;
     return false;

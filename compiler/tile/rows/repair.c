@@ -101,7 +101,7 @@ static bool may_wait(rows *r, const item *mean, const item *size) {
             it->waits = false;
         } else if (it->level < 2) {
             if (!is_of(it, "offset") || it->operands[PLAIN] != size->operands[PLAIN]) return false;
-        } else if (it->stage < size->stage && (it->cached || it->held)) {
+        } else if (it->stage < size->stage && (it->cached || it->resident)) {
             return false;
         }
         if (is_stored_early(r, it, size->stage)) return false;
@@ -269,6 +269,18 @@ static void find_scale(group *g) {
         g->scale = tsr_tile_select(g->b, g->small, number(g, 0x1p560), down);
 }
 
+/* The number of elements. */
+static MlirValue count_of(const group *g) {
+    tsr_tile_builder *b = g->b;
+    int64_t columns = g->r->columns;
+    if (!tsr_extent_is_open(columns)) return number(g, (double)columns);
+    MlirType whole = tsr_tile_value_type(b, TSR_DTYPE_I64, 0);
+    MlirValue count = tsr_tile_to(b, "arith.index_cast", tsr_tile_index(b, columns), whole);
+    return tsr_tile_splat(
+        b, tsr_tile_to(b, "arith.sitofp", count, tsr_tile_value_type(b, TSR_DTYPE_F64, 0)),
+        g->lanes);
+}
+
 /* The mean of all elements, of their differences from `high`, or of squares. */
 static MlirValue walk(group *g, int which) {
     tsr_tile_builder *b = g->b;
@@ -289,7 +301,7 @@ static MlirValue walk(group *g, int which) {
     }
     if (carried > 1) g->least = values[LEAST];
     if (carried > 1) g->most = values[MOST];
-    return tsr_tile_2(b, "arith.divf", values[TOTAL], number(g, (double)r->columns));
+    return tsr_tile_2(b, "arith.divf", values[TOTAL], count_of(g));
 }
 
 /* The unrepaired mean if that is finite, else the recomputed one; 0 if the difference from an

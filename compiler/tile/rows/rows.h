@@ -30,13 +30,13 @@ typedef enum tsr_row_item_kind {
 typedef struct tsr_row_item {
     tsr_node node; /* LEAF: VIEW, SPLAT or IOTA; else its op and dtype */
     tsr_row_item_kind kind;
-    bool over_kept; /* a view over only the kept dims */
+    bool over_parallel; /* a view over only the parallel dims */
     struct tsr_row_item *operands[TSR_ROW_OPERANDS_MAX];
     uint32_t operand_count, level, stage;
     bool cached;      /* cached for later stages */
     MlirValue buffer; /* the buffer of the cached value; null: not cached */
     bool in_result;   /* buffer is a result, read at the row's offset */
-    bool held;        /* lanes hold the whole row for later stages */
+    bool resident;    /* lanes hold the whole row for later stages */
     bool ahead;       /* fetched while the program's preceding rows are computed */
     MlirValue ring;   /* a local buffer of fetched rows; null: a scalar, read one row ahead */
     MlirValue next;   /* this scalar for the next row */
@@ -70,13 +70,13 @@ typedef struct tsr_rows_sums {
 
 typedef struct tsr_rows {
     tsr_tile_group *group;
-    tsr_space space; /* the kept dims, then one of all columns */
-    tsr_shape full, kept_shape;
+    tsr_space space; /* the parallel dims, then one of all columns */
+    tsr_shape full, parallel_shape;
     uint32_t trailing;
     /* columns.c: other dims follow those that are reduced. A row is then a column, the space is
      * FULL, and a value that is constant along a row is a vector over adjacent columns. */
     bool has_trailing;
-    bool kept[TSR_RANK_MAX]; /* the other dims of FULL */
+    bool parallel[TSR_RANK_MAX]; /* the other dims of FULL */
     int64_t row_count, columns;
     tsr_row_item **items; /* operands before users */
     uint32_t item_count, item_capacity;
@@ -88,7 +88,7 @@ typedef struct tsr_rows {
     const tsr_rows_sums *sums; /* NULL: no sums over rows */
     uint32_t stage_count, prefetch_stage, walk;
     uint32_t shifted; /* 1 + the output to whose cache lines vectors are aligned; 0: none */
-    int64_t local_bytes, held_elements; /* held: the maximum at any time, counted as f32 */
+    int64_t local_bytes, resident_elements; /* held: the maximum at any time, counted as f32 */
     bool holds;     /* the row is unrolled; lanes hold the values that later stages need */
     bool even;      /* all vectors along a row begin at multiples of 8 elements */
     uint32_t warps; /* warps of a program */
@@ -110,7 +110,7 @@ typedef struct tsr_rows_span {
 /* emit.c: a kernel over rows; `sums` NULL: no sums over rows. */
 TSR_RESULT tsr_rows_emit(tsr_tile_group *group, const tsr_rows_sums *sums);
 
-/* Sets the point from a row number, which is an index into the flattened kept dims. */
+/* Sets the point from a row number, which is an index into the flattened parallel dims. */
 void tsr_rows_set_row(tsr_rows *r, MlirValue row);
 
 /* Element `column` of the row, or of the adjacent columns, computed from values in memory; `stage`

@@ -6,7 +6,7 @@
  * and sum; a second kernel adds these. The division of the rows, and therefore the order of the
  * sums, depends only on the shapes and the target.
  */
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 #include "compiler/schedule/fusion/rows.h"
 #include "compiler/tile/attributes.h"
 #include "compiler/tile/rows/rows.h"

@@ -16,7 +16,7 @@ enum { UNROLLED_NODES_MAX = 512, VALUES_MAX = TSR_ONNX_LOOP_VALUES_MAX };
 static const tsr_onnx_graph *graph_of(tsr_onnx_call *c, const char *name) {
     const tsr_onnx_attribute *a = tsr_onnx_attr(c, name);
     if (a && a->g) return a->g;
-    tsr_onnx_fail(c, TSR_DIAG_ONNX_ATTRIBUTE, "attribute '%s' is no graph", name);
+    tsr_onnx_fail(c, TSR_DIAG_ONNX_ATTRIBUTE, "attribute '%s' is not a graph", name);
     return NULL;
 }
 
@@ -176,9 +176,9 @@ static bool unroll(tsr_onnx_call *c, const looping *l, const MlirValue *first, b
 static bool as_scan(tsr_onnx_call *c, const looping *l, const MlirValue *first) {
     tsr_onnx_loop loop;
     MlirValue out[VALUES_MAX + 1], results[2 * VALUES_MAX];
-    MlirValue places = tsr_onnx_places(c, TSR_DTYPE_I64, 1, 0, (uint64_t)l->trips);
+    MlirValue positions = tsr_onnx_iota(c, TSR_DTYPE_I64, 1, 0, (uint64_t)l->trips);
     bool holds = false;
-    if (!tsr_onnx_loop_begin(c, l->carried, first, 1, &places, 0, &loop)) return false;
+    if (!tsr_onnx_loop_begin(c, l->carried, first, 1, &positions, 0, &loop)) return false;
     bool done = run_body(c, l, loop.arguments[l->carried], truth(c, true), loop.arguments, out);
     if (done && (!known_truth(c, out[0], &holds) || !holds))
         done =
@@ -313,14 +313,15 @@ static int64_t listed(tsr_onnx_call *c, const char *name, size_t index) {
 }
 
 static MlirValue flip(tsr_onnx_call *c, MlirValue x) {
-    uint64_t size = tsr_onnx_dim_of(x, 0);
-    int64_t *places = TSR_NEW(c->arena, int64_t, (size_t)size + 1);
-    TSR_NEED(places);
-    for (uint64_t i = 0; i < size; i++) places[i] = (int64_t)(size - 1 - i);
-    return tsr_onnx_gather(c, x, tsr_onnx_int_list(c, (size_t)size, places), 0);
+    uint64_t size = 0;
+    if (!tsr_onnx_known_dim(c, "a reversed input", x, 0, &size)) return x;
+    int64_t *positions = TSR_NEW(c->arena, int64_t, (size_t)size + 1);
+    TSR_NEED(positions);
+    for (uint64_t i = 0; i < size; i++) positions[i] = (int64_t)(size - 1 - i);
+    return tsr_onnx_gather(c, x, tsr_onnx_int_list(c, (size_t)size, positions), 0);
 }
 
-/* Moves a dim to another place. */
+/* Moves a dim to another position. */
 static MlirValue move_dim(tsr_onnx_call *c, MlirValue x, uint32_t from, uint32_t to) {
     int64_t permutation[TSR_RANK_MAX];
     uint32_t rank = tsr_onnx_rank(x), at = 0;
@@ -331,11 +332,78 @@ static MlirValue move_dim(tsr_onnx_call *c, MlirValue x, uint32_t from, uint32_t
     return tsr_onnx_transpose(c, x, permutation);
 }
 
+/* Runs the body over dim 0 of the sequences, which follow the carried values. */
+static bool scan_over(tsr_onnx_call *c, const tsr_onnx_graph *body, size_t carried,
+                      size_t sequences, MlirValue *inputs, MlirValue *results) {
+    tsr_onnx_loop loop;
+    MlirValue out[VALUES_MAX];
+    if (body->outputs.count < carried ||
+        !tsr_onnx_loop_begin(c, carried, inputs, sequences, inputs + carried, 0, &loop))
+        return false;
+    bool done = tsr_onnx_import_body(c, body, carried + sequences, loop.arguments, out);
+    c->failed = c->failed || !done;
+    return tsr_onnx_loop_end(c, &loop, false, out, c->output_count - carried, out + carried,
+                             results);
+}
+
+static MlirValue drop_batch(tsr_onnx_call *c, MlirValue x, int64_t at) {
+    tsr_shape shape = tsr_onnx_type_of(x).shape;
+    x = tsr_onnx_slice_dim(c, x, 0, at, 1, 1);
+    for (uint32_t i = 1; i < shape.rank; i++) shape.dims[i - 1] = shape.dims[i];
+    shape.rank--;
+    return tsr_onnx_reshape(c, x, &shape);
+}
+
+static MlirValue add_batch(tsr_onnx_call *c, MlirValue x) {
+    tsr_shape shape = tsr_onnx_type_of(x).shape;
+    for (uint32_t i = shape.rank++; i > 0; i--) shape.dims[i] = shape.dims[i - 1];
+    shape.dims[0] = 1;
+    return tsr_onnx_reshape(c, x, &shape);
+}
+
+/* Version 8: every value has a batch dim that the body does not see; one loop for each of its
+ * positions. */
+bool tsr_onnx_rule_scan_batched(tsr_onnx_call *c) {
+    enum { BATCH_MAX = 64 };
+    const tsr_onnx_graph *body = graph_of(c, "body");
+    int64_t sequences = tsr_onnx_attr_i(c, "num_scan_inputs", 0);
+    MlirValue inputs[VALUES_MAX], results[2 * VALUES_MAX], parts[BATCH_MAX * VALUES_MAX];
+    if (c->failed) return false;
+    if (tsr_onnx_has(c, 0))
+        return tsr_onnx_fail(c, TSR_DIAG_ONNX_INPUT, "input 0 (sequence_lens) cannot be imported");
+    size_t count = c->input_count - 1;
+    if (sequences < 1 || (size_t)sequences > count || count > VALUES_MAX ||
+        body->outputs.count != c->output_count || c->output_count > VALUES_MAX)
+        return tsr_onnx_fail(c, TSR_DIAG_ONNX_ATTRIBUTE,
+                             "attribute 'num_scan_inputs' is %" PRId64 " of %zu inputs", sequences,
+                             count);
+    size_t carried = count - (size_t)sequences;
+    for (size_t i = 0; i < count; i++)
+        if (!tsr_onnx_need_rank(c, "an input", tsr_onnx_in(c, i + 1), 1, TSR_RANK_MAX))
+            return false;
+    uint64_t batch = tsr_onnx_dim_of(c->inputs[1], 0);
+    if (batch < 1 || batch > BATCH_MAX)
+        return tsr_onnx_fail(c, TSR_DIAG_ONNX_SHAPE, "a batch of %" PRIu64 "; expected 1 to %d",
+                             batch, BATCH_MAX);
+    for (uint64_t b = 0; b < batch; b++) {
+        for (size_t i = 0; i < count; i++) {
+            inputs[i] = drop_batch(c, c->inputs[i + 1], (int64_t)b);
+            if (i >= carried && listed(c, "directions", i - carried))
+                inputs[i] = flip(c, inputs[i]);
+        }
+        if (!scan_over(c, body, carried, (size_t)sequences, inputs, results)) return false;
+        for (size_t i = 0; i < c->output_count; i++)
+            parts[i * batch + b] = add_batch(c, results[i]);
+    }
+    for (size_t i = 0; i < c->output_count; i++)
+        tsr_onnx_out(c, i, tsr_onnx_concat(c, batch, parts + i * batch, 0));
+    return !c->failed;
+}
+
 bool tsr_onnx_rule_scan(tsr_onnx_call *c) {
     const tsr_onnx_graph *body = graph_of(c, "body");
     int64_t sequences = tsr_onnx_attr_i(c, "num_scan_inputs", 0);
-    tsr_onnx_loop loop;
-    MlirValue out[VALUES_MAX], results[2 * VALUES_MAX];
+    MlirValue results[2 * VALUES_MAX];
     if (c->failed) return false;
     if (sequences < 1 || (size_t)sequences > c->input_count ||
         body->outputs.count != c->output_count || c->output_count > VALUES_MAX)
@@ -353,14 +421,7 @@ bool tsr_onnx_rule_scan(tsr_onnx_call *c) {
         *x = move_dim(c, *x, axis, 0);
         if (listed(c, "scan_input_directions", i)) *x = flip(c, *x);
     }
-    if (body->outputs.count < carried ||
-        !tsr_onnx_loop_begin(c, carried, c->inputs, (size_t)sequences, c->inputs + carried, 0,
-                             &loop))
-        return false;
-    bool done = tsr_onnx_import_body(c, body, c->input_count, loop.arguments, out);
-    c->failed = c->failed || !done;
-    if (!tsr_onnx_loop_end(c, &loop, false, out, c->output_count - carried, out + carried, results))
-        return false;
+    if (!scan_over(c, body, carried, (size_t)sequences, c->inputs, results)) return false;
     for (size_t i = 0; i < c->output_count; i++) {
         MlirValue y = results[i];
         uint32_t axis;

@@ -4,6 +4,7 @@
  */
 #include "compiler/frontend/onnx/rules.h"
 #include "compiler/frontend/onnx/tensor.h"
+#include "compiler/frontend/onnx/train/train.h"
 #include "compiler/process/guard.h"
 #include "runtime/base/array.h"
 
@@ -59,32 +60,78 @@ bool tsr_onnx_rule_where(tsr_onnx_call *c) {
 
 bool tsr_onnx_rule_abs(tsr_onnx_call *c) {
     MlirValue x = tsr_onnx_in(c, 0);
-    return tsr_onnx_out(c, 0, tsr_onnx_dtype(x) == TSR_DTYPE_UI8 ? x : EMIT(c, "abs", x));
+    return tsr_onnx_out(c, 0, tsr_dtype_is_unsigned(tsr_onnx_dtype(x)) ? x : EMIT(c, "abs", x));
 }
 
 bool tsr_onnx_rule_sign(tsr_onnx_call *c) {
     MlirValue x = tsr_onnx_in(c, 0);
-    bool is_unsigned = tsr_onnx_dtype(x) == TSR_DTYPE_UI8;
+    bool is_unsigned = tsr_dtype_is_unsigned(tsr_onnx_dtype(x));
     return tsr_onnx_out(c, 0, is_unsigned ? EMIT(c, "min", x, ONE(c, x)) : EMIT(c, "sign", x));
 }
 
-/* Bitwise ops on truth values are the logical ones; on integers Graph IR has none. */
-bool tsr_onnx_rule_bitwise(tsr_onnx_call *c) {
-    MlirValue values[] = {tsr_onnx_in(c, 0), tsr_onnx_in_or_null(c, 1)};
+bool tsr_onnx_rule_bit_shift(tsr_onnx_call *c) {
+    MlirValue x = tsr_onnx_in(c, 0), distance = tsr_onnx_in(c, 1);
+    const char *direction = tsr_onnx_attr_s(c, "direction", "");
+    bool is_left = strcmp(direction, "LEFT") == 0;
     if (c->failed) return false;
-    if (tsr_onnx_dtype(values[0]) != TSR_DTYPE_I1)
-        return tsr_onnx_fail(c, TSR_DIAG_ONNX_OP, "there is no op on the bits of integers");
-    return tsr_onnx_out(c, 0, emit_named(c, c->row->with, values, c->input_count));
+    if (!is_left && strcmp(direction, "RIGHT") != 0)
+        return tsr_onnx_fail(c, TSR_DIAG_ONNX_ATTRIBUTE,
+                             "attribute 'direction' is '%s'; expected LEFT or RIGHT", direction);
+    return tsr_onnx_out(
+        c, 0, is_left ? EMIT(c, "shift_left", x, distance) : EMIT(c, "shift_right", x, distance));
+}
+
+/* |a| modulo |b| of f64 that have the bits and the range of f32, which are exact: from a large
+ * multiple of |b| down to |b| itself. A quotient has at most 29 bits, so that its product with |b|,
+ * and what that leaves of |a|, are f64; it is one too large at most. */
+static MlirValue rest_of_sizes(tsr_onnx_call *c, MlirValue a, MlirValue b) {
+    enum { STEPS = 10, STEP_BITS = 29 }; /* 2^128 / 2^-149, rounded up */
+    MlirValue rest = a;
+    for (int k = STEPS; k-- > 0;) {
+        MlirValue by = EMIT(c, "mul", b, tsr_onnx_number(c, b, ldexp(1, k * STEP_BITS)));
+        MlirValue quotient = EMIT(c, "floor", EMIT(c, "div", rest, by));
+        rest = EMIT(c, "sub", rest, EMIT(c, "mul", quotient, by));
+        MlirValue below = tsr_onnx_compare(c, TSR_PREDICATE_LT, rest, ZERO(c, rest));
+        rest = EMIT(c, "where", below, EMIT(c, "add", rest, by), rest);
+    }
+    /* An infinite b leaves a finite a as it is, and nothing of an infinite one. */
+    MlirValue kept = EMIT(c, "add", EMIT(c, "sub", a, a), a);
+    MlirValue beyond = tsr_onnx_compare(c, TSR_PREDICATE_EQ, b, tsr_onnx_number(c, b, INFINITY));
+    return EMIT(c, "where", beyond, kept, rest);
+}
+
+static MlirValue is_negative(tsr_onnx_call *c, MlirValue x) {
+    return tsr_onnx_compare(c, TSR_PREDICATE_LT, x, ZERO(c, x));
+}
+
+/* The remainder, with the sign of a, or of b: a quotient rounded toward zero, or down. */
+static bool mod_of_floats(tsr_onnx_call *c, MlirValue a, MlirValue b, bool truncates) {
+    tsr_dtype dtype = tsr_onnx_dtype(a);
+    if (dtype == TSR_DTYPE_F64)
+        return tsr_onnx_fail(c, TSR_DIAG_ONNX_TYPE,
+                             "the remainder of float64 cannot be imported; that of smaller floats "
+                             "can");
+    a = tsr_onnx_cast(c, a, TSR_DTYPE_F64);
+    b = tsr_onnx_cast(c, b, TSR_DTYPE_F64);
+    MlirValue rest = rest_of_sizes(c, EMIT(c, "abs", a), EMIT(c, "abs", b));
+    MlirValue below = is_negative(c, b);
+    rest = EMIT(c, "where", is_negative(c, a), EMIT(c, "neg", rest), rest);
+    if (!truncates) {
+        MlirValue zero = ZERO(c, rest), is_zero = tsr_onnx_compare(c, TSR_PREDICATE_EQ, rest, zero);
+        MlirValue unlike = EMIT(c, "xor", is_negative(c, rest), below);
+        rest = EMIT(c, "where", unlike, EMIT(c, "add", rest, b), rest);
+        rest = EMIT(c, "where", is_zero, EMIT(c, "where", below, EMIT(c, "neg", zero), zero), rest);
+    }
+    return tsr_onnx_out(c, 0, tsr_onnx_cast(c, rest, dtype));
 }
 
 bool tsr_onnx_rule_mod(tsr_onnx_call *c) {
     MlirValue a = tsr_onnx_in(c, 0), b = tsr_onnx_in(c, 1);
     bool truncates = tsr_onnx_attr_i(c, "fmod", 0) != 0;
     if (c->failed) return false;
-    if (tsr_onnx_is_float(a))
-        return tsr_onnx_fail(c, TSR_DIAG_ONNX_TYPE, "the remainder of floats cannot be imported");
+    if (tsr_onnx_is_float(a)) return mod_of_floats(c, a, b, truncates);
     MlirValue rest = EMIT(c, "sub", a, EMIT(c, "mul", EMIT(c, "div", a, b), b));
-    if (truncates || tsr_onnx_dtype(a) == TSR_DTYPE_UI8) return tsr_onnx_out(c, 0, rest);
+    if (truncates || tsr_dtype_is_unsigned(tsr_onnx_dtype(a))) return tsr_onnx_out(c, 0, rest);
     MlirValue zero = ZERO(c, a);
     MlirValue unlike =
         tsr_onnx_compare(c, TSR_PREDICATE_NE, tsr_onnx_compare(c, TSR_PREDICATE_LT, rest, zero),
@@ -125,15 +172,38 @@ static bool cast_to(tsr_onnx_call *c, tsr_dtype dtype) {
     return tsr_onnx_out(c, 0, tsr_onnx_cast(c, tsr_onnx_in(c, 0), dtype));
 }
 
-bool tsr_onnx_rule_cast(tsr_onnx_call *c) {
+/* Reads the attribute `to`. */
+static bool read_to(tsr_onnx_call *c, tsr_dtype *out_dtype) {
     int64_t to = tsr_onnx_attr_i(c, "to", 0);
-    tsr_dtype dtype = tsr_onnx_type_dtype(to);
+    *out_dtype = tsr_onnx_type_dtype(to);
     if (c->failed) return false;
-    if (dtype == TSR_DTYPE_NONE)
-        return tsr_onnx_fail(c, TSR_DIAG_ONNX_TYPE,
-                             "attribute 'to' is %s; the types of the language are %s",
-                             tsr_onnx_type_name(to), tsr_dtype_names());
-    return cast_to(c, dtype);
+    return *out_dtype != TSR_DTYPE_NONE ||
+           tsr_onnx_fail(c, TSR_DIAG_ONNX_TYPE,
+                         "attribute 'to' is %s; the types of the language are %s",
+                         tsr_onnx_type_name(to), tsr_dtype_names());
+}
+
+bool tsr_onnx_rule_cast(tsr_onnx_call *c) {
+    tsr_dtype dtype;
+    return read_to(c, &dtype) && cast_to(c, dtype);
+}
+
+/* A truth value has the byte 0 or 1. Other bytes are not truth values, so that none is made of an
+ * integer. */
+bool tsr_onnx_rule_bit_cast(tsr_onnx_call *c) {
+    MlirValue x = tsr_onnx_in(c, 0);
+    tsr_dtype to;
+    if (c->failed || !read_to(c, &to)) return false;
+    tsr_type type = tsr_onnx_type_of(x);
+    tsr_dtype from = type.dtype;
+    if (from == to) return tsr_onnx_out(c, 0, x);
+    if (to == TSR_DTYPE_I1 || tsr_dtype_size(from) != tsr_dtype_size(to))
+        return tsr_onnx_fail(c, TSR_DIAG_ONNX_TYPE, "the bits of %s cannot become those of %s",
+                             tsr_dtype_name(from), tsr_dtype_name(to));
+    if (from == TSR_DTYPE_I1) return cast_to(c, to);
+    type.dtype = to;
+    return tsr_onnx_out(
+        c, 0, tsr_onnx_emit(c, TSR_GRAPH_NAME("bitcast"), (MlirValue[]){x}, 1, NULL, &type));
 }
 
 bool tsr_onnx_rule_cast_like(tsr_onnx_call *c) {
@@ -209,28 +279,27 @@ bool tsr_onnx_rule_prelu(tsr_onnx_call *c) {
     return tsr_onnx_out(c, 0, EMIT(c, "where", below, EMIT(c, "mul", x, slope), x));
 }
 
-/* gamma * (alpha * (exp(x / over) - 1)) below 0, gamma * x above */
-static MlirValue elu(tsr_onnx_call *c, MlirValue x, double alpha, double gamma, double over) {
+/* gamma * (alpha * (exp(x) - 1)) below 0, gamma * x above */
+static MlirValue elu(tsr_onnx_call *c, MlirValue x, double alpha, double gamma) {
     MlirValue low = EMIT(c, "min", x, ZERO(c, x));
-    if (over != 1) low = EMIT(c, "div", low, tsr_onnx_number(c, x, over));
     MlirValue below = EMIT(c, "mul", EMIT(c, "expm1", low), tsr_onnx_number(c, x, alpha));
     MlirValue y = by_sign(c, x, x, below);
     return gamma == 1 ? y : EMIT(c, "mul", y, tsr_onnx_number(c, x, gamma));
 }
 
 bool tsr_onnx_rule_elu(tsr_onnx_call *c) {
-    return narrow_out(c, elu(c, wide_in(c), tsr_onnx_attr_f(c, "alpha", 1), 1, 1));
+    return narrow_out(c, elu(c, wide_in(c), tsr_onnx_attr_f(c, "alpha", 1), 1));
 }
 
 bool tsr_onnx_rule_selu(tsr_onnx_call *c) {
     return narrow_out(c, elu(c, wide_in(c),
                              tsr_onnx_attr_f(c, "alpha", (double)1.67326319217681884765625f),
-                             tsr_onnx_attr_f(c, "gamma", (double)1.05070102214813232421875f), 1));
+                             tsr_onnx_attr_f(c, "gamma", (double)1.05070102214813232421875f)));
 }
 
 bool tsr_onnx_rule_celu(tsr_onnx_call *c) {
-    double alpha = tsr_onnx_attr_f(c, "alpha", 1);
-    return narrow_out(c, elu(c, wide_in(c), alpha, 1, alpha));
+    tsr_attr attrs[] = {tsr_onnx_f64_attr(c, "alpha", tsr_onnx_attr_f(c, "alpha", 1)), {0}};
+    return tsr_onnx_out(c, 0, EMIT_WITH(c, "celu", attrs, tsr_onnx_in(c, 0)));
 }
 
 bool tsr_onnx_rule_thresholded_relu(tsr_onnx_call *c) {
@@ -255,11 +324,6 @@ bool tsr_onnx_rule_hard_sigmoid(tsr_onnx_call *c) {
 bool tsr_onnx_rule_hard_swish(tsr_onnx_call *c) {
     MlirValue x = wide_in(c);
     return narrow_out(c, EMIT(c, "mul", x, hard_sigmoid(c, x, 1.0 / 6, 0.5)));
-}
-
-bool tsr_onnx_rule_softsign(tsr_onnx_call *c) {
-    MlirValue x = wide_in(c);
-    return narrow_out(c, EMIT(c, "div", x, EMIT(c, "add", ONE(c, x), EMIT(c, "abs", x))));
 }
 
 bool tsr_onnx_rule_mish(tsr_onnx_call *c) {
@@ -350,11 +414,10 @@ bool tsr_onnx_rule_atanh(tsr_onnx_call *c) {
     return narrow_out(c, EMIT(c, "mul", difference, half));
 }
 
-/* ---- functions that Graph IR lacks ------------------------------------------------------------
- */
+/* ---- functions of angles --------------------------------------------------------------------- */
 
 /* Sines and the like of known numbers are constants: tables of positions, for example. */
-bool tsr_onnx_rule_of_known(tsr_onnx_call *c) {
+bool tsr_onnx_rule_angle(tsr_onnx_call *c) {
     static const struct {
         const char *op;
         double (*compute)(double x);
@@ -363,10 +426,7 @@ bool tsr_onnx_rule_of_known(tsr_onnx_call *c) {
     MlirValue x = tsr_onnx_in(c, 0);
     const tsr_onnx_known *known = tsr_onnx_evaluate(c->importer, x);
     if (c->failed) return false;
-    if (!known || !known->is_float)
-        return tsr_onnx_fail(c, TSR_DIAG_ONNX_OP,
-                             "this op can be imported only where its input is known when the "
-                             "model is built; Graph IR has no such op");
+    if (!known || !known->is_float) return tsr_onnx_rule_unary(c);
     double *values = TSR_NEW(c->arena, double, (size_t)known->count + 1);
     TSR_NEED(values);
     for (size_t k = 0; k < TSR_COUNT(functions); k++)
@@ -375,19 +435,37 @@ bool tsr_onnx_rule_of_known(tsr_onnx_call *c) {
     return tsr_onnx_out(c, 0, tsr_onnx_numbers(c, known->type.dtype, &known->type.shape, values));
 }
 
-/* ---- outside training ------------------------------------------------------------------------ */
+/* ---- dropout --------------------------------------------------------------------------------- */
+
+static bool dropout_ratio(tsr_onnx_call *c, double *out_ratio) {
+    *out_ratio = c->opset < 12 ? tsr_onnx_attr_f(c, "ratio", 0.5) : 0.5;
+    return c->opset < 12 || !tsr_onnx_has(c, 1) || tsr_onnx_in_f64(c, 1, "ratio", out_ratio);
+}
+
+/* The mask is known only from what ones become. */
+static bool drop(tsr_onnx_call *c, MlirValue x) {
+    tsr_shape shape = tsr_onnx_type_of(x).shape;
+    double ratio = 0;
+    if (!dropout_ratio(c, &ratio)) return false;
+    const tsr_attr attrs[] = {tsr_onnx_f64_attr(c, "rate", ratio), {0}};
+    if (!tsr_onnx_wants(c, 1)) return tsr_onnx_out(c, 0, EMIT_WITH(c, "dropout", attrs, x));
+    MlirValue factors =
+        EMIT_WITH(c, "dropout", attrs, tsr_onnx_filled(c, tsr_onnx_dtype(x), &shape, 1));
+    MlirValue mask = tsr_onnx_compare(c, TSR_PREDICATE_NE, factors, ZERO(c, x));
+    tsr_onnx_out(c, 1, tsr_onnx_cast(c, mask, c->opset >= 10 ? TSR_DTYPE_I1 : tsr_onnx_dtype(x)));
+    return tsr_onnx_out(c, 0, EMIT(c, "mul", x, factors));
+}
 
 bool tsr_onnx_rule_dropout(tsr_onnx_call *c) {
     MlirValue x = tsr_onnx_in(c, 0);
     int64_t training = 0;
+    double ratio = 0;
+    if (tsr_onnx_trains(c)) return drop(c, x);
     if (c->opset >= 12 && tsr_onnx_has(c, 2) && !tsr_onnx_in_int(c, 2, "training_mode", &training))
         return false;
-    double ratio = 0.5;
-    if (training && c->opset >= 12 && tsr_onnx_has(c, 1) && !tsr_onnx_in_f64(c, 1, "ratio", &ratio))
-        return false;
-    if (training && ratio != 0)
-        return tsr_onnx_fail(c, TSR_DIAG_ONNX_ATTRIBUTE,
-                             "input 2 (training_mode) is true; only inference can be imported");
+    training = training && !tsr_onnx_is_trained(c);
+    if (training && !dropout_ratio(c, &ratio)) return false;
+    if (training && ratio != 0) return tsr_onnx_drop(c, x, ratio);
     tsr_shape shape = tsr_onnx_type_of(x).shape;
     tsr_dtype mask = c->opset >= 10 ? TSR_DTYPE_I1 : tsr_onnx_dtype(x);
     if (tsr_onnx_wants(c, 1)) tsr_onnx_out(c, 1, tsr_onnx_filled(c, mask, &shape, 1));

@@ -4,6 +4,7 @@
  */
 #include "compiler/frontend/onnx/rules/windows.h"
 #include "compiler/frontend/onnx/tensor.h"
+#include "compiler/frontend/onnx/train/train.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -11,15 +12,15 @@
 /* ---- means and variances --------------------------------------------------------------------- */
 
 static MlirValue mean_of(tsr_onnx_call *c, MlirValue x, size_t count, const int64_t *axes,
-                         bool keeps) {
-    return tsr_onnx_reduce(c, TSR_GRAPH_NAME("mean"), x, count, axes, keeps);
+                         bool keepdims) {
+    return tsr_onnx_reduce(c, TSR_GRAPH_NAME("mean"), x, count, axes, keepdims);
 }
 
 /* The mean of squares around the mean, which has size 1 in the axes. */
 static MlirValue variance_of(tsr_onnx_call *c, MlirValue x, MlirValue mean, size_t count,
-                             const int64_t *axes, bool keeps) {
+                             const int64_t *axes, bool keepdims) {
     MlirValue off = EMIT(c, "sub", x, mean);
-    return mean_of(c, EMIT(c, "mul", off, off), count, axes, keeps);
+    return mean_of(c, EMIT(c, "mul", off, off), count, axes, keepdims);
 }
 
 /* 1 / sqrt(x + eps) */
@@ -56,9 +57,9 @@ static bool batch_norm_train(tsr_onnx_call *c, MlirValue x, const MlirValue *of,
     for (uint32_t i = 0; i < tsr_onnx_rank(x); i++)
         if (i != 1) axes[count++] = i;
     MlirValue wide = tsr_onnx_wide(c, x);
-    MlirValue kept = mean_of(c, wide, count, axes, true);
+    MlirValue mean = mean_of(c, wide, count, axes, true);
     MlirValue now[] = {mean_of(c, wide, count, axes, false),
-                       variance_of(c, wide, kept, count, axes, false)};
+                       variance_of(c, wide, mean, count, axes, false)};
     for (size_t i = 0; i < 2; i++) {
         MlirValue old = tsr_onnx_cast(c, of[2 + i], tsr_onnx_dtype(wide));
         MlirValue next = EMIT(c, "add", EMIT(c, "mul", old, tsr_onnx_number(c, old, momentum)),
@@ -70,14 +71,39 @@ static bool batch_norm_train(tsr_onnx_call *c, MlirValue x, const MlirValue *of,
     return tsr_onnx_out(c, 0, batch_norm(c, x, by, eps));
 }
 
+/* In training: as batch_norm_train, in the element type of the running statistics. */
+static bool batch_norm_trained(tsr_onnx_call *c, MlirValue x, const MlirValue *of, double eps) {
+    const MlirValue old[] = {tsr_onnx_statistic(c, 3), tsr_onnx_statistic(c, 4)};
+    tsr_dtype dtype = tsr_onnx_dtype(old[0]);
+    const MlirValue operands[] = {tsr_onnx_cast(c, x, dtype), tsr_onnx_cast(c, of[0], dtype),
+                                  tsr_onnx_cast(c, of[1], dtype), old[0], old[1]};
+    const tsr_attr attrs[] = {
+        tsr_onnx_i64_attr(c, "axis", 1),
+        tsr_onnx_f64_attr(c, "eps", eps),
+        tsr_onnx_f64_attr(c, "momentum", 1 - tsr_onnx_attr_f(c, "momentum", (double)0.9f)),
+        {0}};
+    MlirValue results[3];
+    if (!tsr_onnx_emit_many(c, TSR_GRAPH_NAME("batch_norm_train"), operands, 5, attrs, 3, NULL,
+                            results))
+        return false;
+    for (size_t i = 0; i < 2; i++) {
+        tsr_onnx_set_statistic(c, 3 + i, results[1 + i]);
+        if (tsr_onnx_wants(c, 1 + i)) tsr_onnx_out(c, 1 + i, results[1 + i]);
+    }
+    return tsr_onnx_out(c, 0, tsr_onnx_cast(c, results[0], tsr_onnx_dtype(x)));
+}
+
 bool tsr_onnx_rule_batch_norm(tsr_onnx_call *c) {
     MlirValue x = tsr_onnx_in(c, 0);
     MlirValue of[] = {tsr_onnx_in(c, 1), tsr_onnx_in(c, 2), tsr_onnx_in(c, 3), tsr_onnx_in(c, 4)};
     double eps = tsr_onnx_attr_f(c, "epsilon", (double)1e-5f);
     if (c->opset < 9 && !tsr_onnx_attr_must_be(c, "spatial", 1, 1)) return false;
     if (!tsr_onnx_need_rank(c, "the input", x, 2, TSR_RANK_MAX)) return false;
-    if (c->opset >= 14 && tsr_onnx_attr_i(c, "training_mode", 0))
+    if (tsr_onnx_trains(c)) return batch_norm_trained(c, x, of, eps);
+    if (c->opset >= 14 && tsr_onnx_attr_i(c, "training_mode", 0) && !tsr_onnx_is_trained(c))
         return batch_norm_train(c, x, of, eps);
+    for (size_t i = 0; i < 2; i++)
+        if (tsr_onnx_is_trained(c) && tsr_onnx_wants(c, 1 + i)) tsr_onnx_out(c, 1 + i, of[2 + i]);
     return tsr_onnx_out(c, 0, batch_norm(c, x, of, eps));
 }
 
@@ -104,13 +130,17 @@ bool tsr_onnx_rule_group_norm(tsr_onnx_call *c) {
     double eps = tsr_onnx_attr_f(c, "epsilon", (double)1e-5f);
     if (!tsr_onnx_need_rank(c, "the input", x, 2, TSR_RANK_MAX)) return false;
     tsr_shape shape = tsr_onnx_type_of(x).shape;
-    if (groups < 1 || shape.dims[1] % (uint64_t)groups)
+    uint64_t channels = 0;
+    if (!tsr_onnx_known_dim(c, "the input", x, 1, &channels)) return false;
+    if (groups < 1 || channels % (uint64_t)groups)
         return tsr_onnx_fail(c, TSR_DIAG_ONNX_ATTRIBUTE,
-                             "%" PRIu64 " channels are no multiple of %" PRId64 " groups",
-                             shape.dims[1], groups);
-    uint64_t each = shape.dims[1] / (uint64_t)groups, row = each;
-    for (uint32_t i = 2; i < shape.rank; i++) row *= shape.dims[i];
+                             "%" PRIu64 " channels are not a multiple of %" PRId64 " groups",
+                             channels, groups);
+    uint64_t each = channels / (uint64_t)groups;
+    uint64_t row = tsr_onnx_times(c, each, tsr_onnx_volume(c, &shape, 2, shape.rank));
     const tsr_shape rows = {.rank = 3, .dims = {shape.dims[0], (uint64_t)groups, row}};
+    uint64_t scales = 0;
+    if (c->opset < 21 && !tsr_onnx_known_dim(c, "the scale", scale, 0, &scales)) return false;
     bool by_group = tsr_onnx_count(scale) == (uint64_t)groups && c->opset < 21;
     MlirValue wide = tsr_onnx_wide(c, x);
     MlirValue y = norm(c, TSR_GRAPH_NAME("layernorm_safe"), tsr_onnx_reshape(c, wide, &rows),
@@ -207,7 +237,10 @@ bool tsr_onnx_rule_lrn(tsr_onnx_call *c) {
     double alpha = tsr_onnx_attr_f(c, "alpha", (double)0.0001f);
     double beta = tsr_onnx_attr_f(c, "beta", 0.75), bias = tsr_onnx_attr_f(c, "bias", 1);
     int64_t low[TSR_RANK_MAX] = {0}, high[TSR_RANK_MAX] = {0};
-    if (!tsr_onnx_need_rank(c, "the input", x, 2, TSR_RANK_MAX)) return false;
+    uint64_t channels = 0;
+    if (!tsr_onnx_need_rank(c, "the input", x, 2, TSR_RANK_MAX) ||
+        !tsr_onnx_known_dim(c, "the input", x, 1, &channels))
+        return false;
     if (size < 1 || size > 4096)
         return tsr_onnx_fail(c, TSR_DIAG_ONNX_ATTRIBUTE, "attribute 'size' is %" PRId64, size);
     low[1] = (size - 1) / 2;
@@ -215,7 +248,7 @@ bool tsr_onnx_rule_lrn(tsr_onnx_call *c) {
     MlirValue wide = tsr_onnx_wide(c, x);
     MlirValue squares = tsr_onnx_pad(c, EMIT(c, "mul", wide, wide), low, high, NULL, 0);
     for (int64_t k = 0; k < size && !c->failed; k++) {
-        MlirValue part = tsr_onnx_slice_dim(c, squares, 1, k, (int64_t)tsr_onnx_dim_of(wide, 1), 1);
+        MlirValue part = tsr_onnx_slice_dim(c, squares, 1, k, (int64_t)channels, 1);
         sum = k ? EMIT(c, "add", sum, part) : part;
     }
     sum = EMIT(c, "mul", sum, tsr_onnx_number(c, sum, alpha / (double)size));

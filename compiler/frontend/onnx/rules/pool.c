@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Pooling. Windows over images without dilation are ops of Graph IR; all others are taken apart:
- * one dim after the other, the places that each step of the window meets are combined.
+ * one dim after the other, the positions that each step of the window meets are combined.
  */
 #include "compiler/frontend/onnx/rules/windows.h"
 
@@ -11,10 +11,10 @@
 
 /* The value that changes no largest one: -inf, or the lowest integer. */
 static double lowest(tsr_dtype dtype) {
-    return tsr_dtype_is_float(dtype) ? -(double)INFINITY : dtype == TSR_DTYPE_I8 ? -128 : 0;
+    return tsr_dtype_is_float(dtype) ? -(double)INFINITY : (double)tsr_dtype_lowest(dtype);
 }
 
-/* Combines the places of each window along one dim by `op`. */
+/* Combines the positions of each window along one dim by `op`. */
 static MlirValue pool_dim(tsr_onnx_call *c, MlirValue x, const tsr_onnx_windows *w, uint32_t i,
                           const char *op, double fill) {
     int64_t low[TSR_RANK_MAX] = {0}, high[TSR_RANK_MAX] = {0};
@@ -23,8 +23,8 @@ static MlirValue pool_dim(tsr_onnx_call *c, MlirValue x, const tsr_onnx_windows 
     high[i + 2] = w->high[i] + w->over[i];
     x = tsr_onnx_pad(c, x, low, high, NULL, fill);
     for (int64_t k = 0; k < w->size[i] && !c->failed; k++) {
-        MlirValue part =
-            tsr_onnx_slice_dim(c, x, i + 2, k * w->dilation[i], w->out[i], w->stride[i]);
+        MlirValue part = tsr_onnx_slice_open(c, x, i + 2, (uint64_t)(k * w->dilation[i]), w->out[i],
+                                             w->stride[i]);
         y = k ? tsr_onnx_emit(c, op, (MlirValue[]){y, part}, 2, NULL, NULL) : part;
     }
     return y;
@@ -65,26 +65,26 @@ static bool read_kernel(tsr_onnx_call *c, MlirValue x, tsr_onnx_windows *w) {
 
 /* ---- largest --------------------------------------------------------------------------------- */
 
-/* The offset of the largest place of each window: all steps of the window, in row-major order. */
-static MlirValue max_places(tsr_onnx_call *c, MlirValue x, const tsr_onnx_windows *w,
-                            bool column_major) {
+/* The offset of the largest position of each window: all steps of the window, in row-major order.
+ */
+static MlirValue max_positions(tsr_onnx_call *c, MlirValue x, const tsr_onnx_windows *w,
+                               bool column_major) {
     tsr_shape shape = tsr_onnx_type_of(x).shape;
     int64_t low[TSR_RANK_MAX] = {0}, high[TSR_RANK_MAX] = {0}, steps = 1;
-    MlirValue offset = {NULL}, best = {NULL}, place = {NULL};
-    uint64_t step = 1, images = tsr_onnx_count(x);
+    MlirValue offset = {NULL}, best = {NULL}, position = {NULL};
+    uint64_t step = 1;
     for (uint32_t i = 0; i < w->count; i++) {
         low[i + 2] = w->low[i];
         high[i + 2] = w->high[i] + w->over[i];
         steps *= w->size[i];
-        images /= shape.dims[i + 2] ? shape.dims[i + 2] : 1;
     }
     for (uint32_t k = 0; k < shape.rank; k++) { /* innermost dim first */
         bool spatial = k < w->count;
         uint32_t i = spatial && column_major ? 2 + k : shape.rank - 1 - k;
-        MlirValue at = tsr_onnx_places(c, TSR_DTYPE_I64, shape.rank, i, shape.dims[i]);
-        at = EMIT(c, "mul", at, tsr_onnx_number(c, at, (double)step));
+        MlirValue at = tsr_onnx_iota(c, TSR_DTYPE_I64, shape.rank, i, shape.dims[i]);
+        at = EMIT(c, "mul", at, tsr_onnx_dim_number(c, at, step));
         offset = k ? EMIT(c, "add", offset, at) : at;
-        step *= shape.dims[i];
+        step = tsr_onnx_times(c, step, shape.dims[i]);
     }
     offset = tsr_onnx_pad(c, tsr_onnx_broadcast(c, offset, &shape), low, high, NULL, 0);
     x = tsr_onnx_pad(c, x, low, high, NULL, lowest(tsr_onnx_dtype(x)));
@@ -92,15 +92,15 @@ static MlirValue max_places(tsr_onnx_call *c, MlirValue x, const tsr_onnx_window
         MlirValue value = x, from = offset;
         int64_t rest = k;
         for (uint32_t i = w->count; i-- > 0; rest /= w->size[i]) {
-            int64_t start = rest % w->size[i] * w->dilation[i];
-            value = tsr_onnx_slice_dim(c, value, i + 2, start, w->out[i], w->stride[i]);
-            from = tsr_onnx_slice_dim(c, from, i + 2, start, w->out[i], w->stride[i]);
+            uint64_t start = (uint64_t)(rest % w->size[i] * w->dilation[i]);
+            value = tsr_onnx_slice_open(c, value, i + 2, start, w->out[i], w->stride[i]);
+            from = tsr_onnx_slice_open(c, from, i + 2, start, w->out[i], w->stride[i]);
         }
         MlirValue above = k ? tsr_onnx_compare(c, TSR_PREDICATE_GT, value, best) : best;
-        place = k ? EMIT(c, "where", above, from, place) : from;
+        position = k ? EMIT(c, "where", above, from, position) : from;
         best = k ? EMIT(c, "max", best, value) : value;
     }
-    return place;
+    return position;
 }
 
 bool tsr_onnx_rule_max_pool(tsr_onnx_call *c) {
@@ -108,9 +108,10 @@ bool tsr_onnx_rule_max_pool(tsr_onnx_call *c) {
     tsr_onnx_windows w;
     if (!read_kernel(c, x, &w)) return false;
     if (tsr_onnx_wants(c, 1)) {
-        if (tsr_onnx_dtype(x) == TSR_DTYPE_UI8)
-            return tsr_onnx_fail(c, TSR_DIAG_ONNX_OUTPUT, "output 1 (Indices) of uint8");
-        tsr_onnx_out(c, 1, max_places(c, x, &w, tsr_onnx_attr_i(c, "storage_order", 0) != 0));
+        if (tsr_dtype_is_unsigned(tsr_onnx_dtype(x)))
+            return tsr_onnx_fail(c, TSR_DIAG_ONNX_OUTPUT,
+                                 "output 1 (Indices) of unsigned integers");
+        tsr_onnx_out(c, 1, max_positions(c, x, &w, tsr_onnx_attr_i(c, "storage_order", 0) != 0));
     }
     MlirValue y = is_plain(&w, x)
                       ? pool_image(c, x, &w, TSR_GRAPH_NAME("max_pool2d"), false)
@@ -120,17 +121,20 @@ bool tsr_onnx_rule_max_pool(tsr_onnx_call *c) {
 
 /* ---- averages -------------------------------------------------------------------------------- */
 
-/* How many places each window has that count: all but padding, or all but what ceil_mode adds. */
+/* How many positions each window has that count: all but padding, or all but what ceil_mode adds.
+ */
 static MlirValue window_counts(tsr_onnx_call *c, MlirValue x, const tsr_onnx_windows *w,
                                bool with_padding) {
     MlirValue counts = ONE(c, x);
     for (uint32_t i = 0; i < w->count; i++) {
         tsr_shape shape = {.rank = tsr_onnx_rank(x), .dims = {1, 1, 1, 1, 1, 1, 1, 1}};
         double numbers[4096];
-        int64_t dim = (int64_t)tsr_onnx_dim_of(x, i + 2);
-        if (w->out[i] > 4096)
+        uint64_t size_of = 0;
+        if (!tsr_onnx_known_dim(c, "the image", x, i + 2, &size_of)) return counts;
+        int64_t dim = (int64_t)size_of, windows = (int64_t)w->out[i];
+        if (windows > 4096)
             return tsr_onnx_fail_value(c, TSR_DIAG_ONNX_SHAPE, "more than 4096 windows");
-        for (int64_t o = 0; o < w->out[i]; o++) {
+        for (int64_t o = 0; o < windows; o++) {
             numbers[o] = 0;
             for (int64_t k = 0; k < w->size[i]; k++) {
                 int64_t at = o * w->stride[i] + k * w->dilation[i] - w->low[i];
@@ -139,7 +143,7 @@ static MlirValue window_counts(tsr_onnx_call *c, MlirValue x, const tsr_onnx_win
                 numbers[o] += with_padding ? padded : inside;
             }
         }
-        shape.dims[i + 2] = (uint64_t)w->out[i];
+        shape.dims[i + 2] = w->out[i];
         counts = EMIT(c, "mul", counts, tsr_onnx_numbers(c, tsr_onnx_dtype(x), &shape, numbers));
     }
     return counts;

@@ -3,7 +3,7 @@
  * Products. Those of integers go by way of f64, where sums of products of bytes are exact; products
  * of wide integers are sums of an elementwise product, which wrap as they must.
  */
-#include "compiler/frontend/onnx/rules.h"
+#include "compiler/frontend/onnx/rules/quantized.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -40,22 +40,25 @@ MlirValue tsr_onnx_product(tsr_onnx_call *c, MlirValue a, MlirValue b) {
     if (row) a = tsr_onnx_reshape(c, a, &(tsr_shape){.rank = 2, .dims = {1, left.dims[0]}});
     if (column) b = tsr_onnx_reshape(c, b, &(tsr_shape){.rank = 2, .dims = {right.dims[0], 1}});
     tsr_shape x = tsr_onnx_type_of(a).shape, y = tsr_onnx_type_of(b).shape;
+    char text[TSR_DIM_TEXT_MAX], other[TSR_DIM_TEXT_MAX];
     if (x.dims[x.rank - 1] != y.dims[y.rank - 2])
-        return tsr_onnx_fail_value(c, TSR_DIAG_ONNX_SHAPE,
-                                   "dims of %" PRIu64 " and %" PRIu64 " must be equal",
-                                   x.dims[x.rank - 1], y.dims[y.rank - 2]);
+        return tsr_onnx_fail_value(c, TSR_DIAG_ONNX_SHAPE, "dims of %s and %s must be equal",
+                                   tsr_dim_text(x.dims[x.rank - 1], text),
+                                   tsr_dim_text(y.dims[y.rank - 2], other));
     MlirValue product =
         tsr_onnx_is_float(a) ? tsr_onnx_matmul(c, a, b, false, false) : integer_product(c, a, b);
-    tsr_shape shape = tsr_onnx_type_of(product).shape, kept = {0};
+    tsr_shape shape = tsr_onnx_type_of(product).shape, squeezed = {0};
     for (uint32_t i = 0; i < shape.rank; i++) {
         bool removed = (row && i + 2 == shape.rank) || (column && i + 1 == shape.rank);
-        if (!removed) kept.dims[kept.rank++] = shape.dims[i];
+        if (!removed) squeezed.dims[squeezed.rank++] = shape.dims[i];
     }
-    return tsr_onnx_reshape(c, product, &kept);
+    return tsr_onnx_reshape(c, product, &squeezed);
 }
 
 bool tsr_onnx_rule_matmul(tsr_onnx_call *c) {
-    return tsr_onnx_out(c, 0, tsr_onnx_product(c, tsr_onnx_in(c, 0), tsr_onnx_in(c, 1)));
+    MlirValue a = tsr_onnx_in(c, 0), b = tsr_onnx_in(c, 1);
+    MlirValue y = tsr_onnx_quantized_product(c, a, b, false, false);
+    return tsr_onnx_out(c, 0, mlirValueIsNull(y) ? tsr_onnx_product(c, a, b) : y);
 }
 
 bool tsr_onnx_rule_gemm(tsr_onnx_call *c) {
@@ -66,7 +69,8 @@ bool tsr_onnx_rule_gemm(tsr_onnx_call *c) {
     if (!tsr_onnx_need_rank(c, "A", a, 2, 2) || !tsr_onnx_need_rank(c, "B", b, 2, 2)) return false;
     MlirValue y;
     if (tsr_onnx_is_float(a)) {
-        y = tsr_onnx_matmul(c, a, b, transpose_a, transpose_b);
+        y = tsr_onnx_quantized_product(c, a, b, transpose_a, transpose_b);
+        if (mlirValueIsNull(y)) y = tsr_onnx_matmul(c, a, b, transpose_a, transpose_b);
     } else {
         y = tsr_onnx_product(c, transpose_a ? tsr_onnx_swap(c, a, 0, 1) : a,
                              transpose_b ? tsr_onnx_swap(c, b, 0, 1) : b);
@@ -92,6 +96,71 @@ bool tsr_onnx_rule_fused_matmul(tsr_onnx_call *c) {
     MlirValue y = tsr_onnx_matmul(c, a, b, tsr_onnx_attr_i(c, "transA", 0) != 0,
                                   tsr_onnx_attr_i(c, "transB", 0) != 0);
     return tsr_onnx_out(c, 0, alpha == 1 ? y : EMIT(c, "mul", y, tsr_onnx_number(c, y, alpha)));
+}
+
+/* ---- determinant ----------------------------------------------------------------------------- */
+
+/* One step of elimination of [B, m, m]: exchanges the first row for that of the largest pivot, and
+ * leaves [B, m - 1, m - 1]. The factor of the determinant, [B], is the pivot with the sign of the
+ * exchange. */
+static MlirValue eliminate(tsr_onnx_call *c, MlirValue a, uint64_t batch, uint64_t m,
+                           MlirValue *out_rest) {
+    const tsr_shape list = {.rank = 1, .dims = {batch}};
+    const tsr_shape rows = {.rank = 2, .dims = {tsr_onnx_times(c, batch, m), m}};
+    const tsr_shape column = {.rank = 2, .dims = {batch, m}};
+    const tsr_shape row_shape = {.rank = 3, .dims = {batch, 1, m}};
+    const tsr_shape each = {.rank = 3, .dims = {batch, 1, 1}};
+    tsr_attr axis[] = {tsr_onnx_i64_attr(c, "axis", 1), {0}};
+    MlirValue first = tsr_onnx_reshape(c, tsr_onnx_slice_dim(c, a, 2, 0, 1, 1), &column);
+    MlirValue at = EMIT_WITH(c, "argmax", axis, EMIT(c, "abs", first));
+    MlirValue number = tsr_onnx_iota(c, TSR_DTYPE_I64, 1, 0, batch);
+    number = EMIT(c, "add", EMIT(c, "mul", number, tsr_onnx_number(c, number, (double)m)), at);
+    MlirValue row = tsr_onnx_reshape(
+        c, tsr_onnx_gather(c, tsr_onnx_reshape(c, a, &rows), number, 0), &row_shape);
+    MlirValue pivot = tsr_onnx_reshape(c, tsr_onnx_slice_dim(c, row, 2, 0, 1, 1), &list);
+    MlirValue moved = tsr_onnx_compare(c, TSR_PREDICATE_NE, at, ZERO(c, at));
+    MlirValue factor = EMIT(c, "where", moved, EMIT(c, "neg", pivot), pivot);
+    if (m == 1) return factor;
+    MlirValue here = tsr_onnx_compare(c, TSR_PREDICATE_EQ, tsr_onnx_iota(c, TSR_DTYPE_I64, 3, 1, m),
+                                      tsr_onnx_reshape(c, at, &each));
+    a = EMIT(c, "where", here, tsr_onnx_slice_dim(c, a, 1, 0, 1, 1), a);
+    a = tsr_onnx_slice_dim(c, a, 1, 1, (int64_t)m - 1, 1);
+    MlirValue divisor = tsr_onnx_reshape(c, pivot, &each);
+    MlirValue is_0 = tsr_onnx_compare(c, TSR_PREDICATE_EQ, divisor, ZERO(c, divisor));
+    divisor = EMIT(c, "where", is_0, ONE(c, divisor), divisor);
+    MlirValue share = EMIT(c, "div", tsr_onnx_slice_dim(c, a, 2, 0, 1, 1), divisor);
+    MlirValue right = tsr_onnx_slice_dim(c, row, 2, 1, (int64_t)m - 1, 1);
+    *out_rest = EMIT(c, "sub", tsr_onnx_slice_dim(c, a, 2, 1, (int64_t)m - 1, 1),
+                     EMIT(c, "mul", share, right));
+    return factor;
+}
+
+/* Gaussian elimination with partial pivoting, written out. */
+bool tsr_onnx_rule_det(tsr_onnx_call *c) {
+    enum { SIZE_MAX_OF_MATRIX = 64 };
+    MlirValue x = tsr_onnx_in(c, 0), product = {NULL};
+    if (!tsr_onnx_need_rank(c, "the input", x, 2, TSR_RANK_MAX)) return false;
+    tsr_shape shape = tsr_onnx_type_of(x).shape;
+    uint64_t m = 0;
+    if (!tsr_onnx_known_dim(c, "the input", x, shape.rank - 1, &m) ||
+        !tsr_onnx_known_dim(c, "the input", x, shape.rank - 2, &shape.dims[shape.rank - 2]))
+        return false;
+    if (shape.dims[shape.rank - 2] != m || m < 1 || m > SIZE_MAX_OF_MATRIX)
+        return tsr_onnx_fail(c, TSR_DIAG_ONNX_SHAPE,
+                             "a matrix of %" PRIu64 " by %" PRIu64 "; expected a square one of at "
+                             "most %d",
+                             shape.dims[shape.rank - 2], m, SIZE_MAX_OF_MATRIX);
+    shape.rank -= 2;
+    uint64_t batch = tsr_onnx_volume(c, &shape, 0, shape.rank);
+    MlirValue a =
+        tsr_onnx_reshape(c, tsr_onnx_wide(c, x), &(tsr_shape){.rank = 3, .dims = {batch, m, m}});
+    for (uint64_t left = m; left > 0 && !c->failed; left--) {
+        MlirValue rest = {NULL}, factor = eliminate(c, a, batch, left, &rest);
+        product = left == m ? factor : EMIT(c, "mul", product, factor);
+        a = rest;
+    }
+    product = tsr_onnx_reshape(c, product, &shape);
+    return tsr_onnx_out(c, 0, tsr_onnx_cast(c, product, tsr_onnx_dtype(x)));
 }
 
 /* ---- einsum ---------------------------------------------------------------------------------- */
@@ -203,26 +272,27 @@ static bool take_sizes(tsr_onnx_call *c, einsum *e) {
                                  t, tsr_onnx_rank(x), e->terms[t].count);
         for (uint32_t i = 0; i < e->terms[t].count; i++) {
             uint64_t *size = &e->sizes[e->terms[t].slots[i]], dim = tsr_onnx_dim_of(x, i);
+            char text[TSR_DIM_TEXT_MAX], other[TSR_DIM_TEXT_MAX];
             if (*size > 1 && dim != 1 && dim != *size)
-                return tsr_onnx_fail(c, TSR_DIAG_ONNX_SHAPE,
-                                     "one letter has sizes %" PRIu64 " and %" PRIu64, *size, dim);
+                return tsr_onnx_fail(c, TSR_DIAG_ONNX_SHAPE, "one letter has sizes %s and %s",
+                                     tsr_dim_text(*size, text), tsr_dim_text(dim, other));
             if (dim > *size) *size = dim;
         }
     }
     return true;
 }
 
-/* A letter that occurs twice in a term: only elements where both places are equal count. */
+/* A letter that occurs twice in a term: only elements where both positions are equal count. */
 static MlirValue take_diagonals(tsr_onnx_call *c, MlirValue x, term *t) {
     for (size_t i = 0; i < t->count; i++)
         for (size_t k = i + 1; k < t->count; k++) {
             if (t->slots[i] != t->slots[k]) continue;
             uint32_t rank = tsr_onnx_rank(x);
             int64_t axis = (int64_t)k;
-            MlirValue a = tsr_onnx_places(c, TSR_DTYPE_I64, rank, (uint32_t)i,
-                                          tsr_onnx_dim_of(x, (uint32_t)i));
-            MlirValue b = tsr_onnx_places(c, TSR_DTYPE_I64, rank, (uint32_t)k,
-                                          tsr_onnx_dim_of(x, (uint32_t)k));
+            MlirValue a =
+                tsr_onnx_iota(c, TSR_DTYPE_I64, rank, (uint32_t)i, tsr_onnx_dim_of(x, (uint32_t)i));
+            MlirValue b =
+                tsr_onnx_iota(c, TSR_DTYPE_I64, rank, (uint32_t)k, tsr_onnx_dim_of(x, (uint32_t)k));
             MlirValue same = tsr_onnx_compare(c, TSR_PREDICATE_EQ, a, b);
             x = EMIT(c, "where", same, x, ZERO(c, x));
             x = tsr_onnx_reduce(c, TSR_GRAPH_NAME("sum"), x, 1, &axis, false);
@@ -240,17 +310,17 @@ static bool has_slot(const term *t, uint8_t slot) {
 /* Sums over the letters that neither a later term nor the result has. */
 static MlirValue sum_unused(tsr_onnx_call *c, const einsum *e, size_t next, MlirValue x, term *t) {
     int64_t axes[TSR_RANK_MAX];
-    size_t count = 0, kept = 0;
+    size_t count = 0, squeezed = 0;
     for (size_t i = 0; i < t->count; i++) {
         bool needed = has_slot(&e->result, t->slots[i]);
         for (size_t k = next; k < e->term_count; k++)
             needed = needed || has_slot(&e->terms[k], t->slots[i]);
         if (needed)
-            t->slots[kept++] = t->slots[i];
+            t->slots[squeezed++] = t->slots[i];
         else
             axes[count++] = (int64_t)i;
     }
-    t->count = kept;
+    t->count = squeezed;
     return count ? tsr_onnx_reduce(c, TSR_GRAPH_NAME("sum"), x, count, axes, false) : x;
 }
 
@@ -267,7 +337,7 @@ static MlirValue arrange(tsr_onnx_call *c, MlirValue x, const term *t, size_t co
         if (found) permutation[used++] = found - t->slots;
         if (shape.rank < TSR_RANK_MAX) shape.dims[shape.rank++] = dim;
         size_t run = counts && i >= counts[0] ? (i >= counts[0] + counts[1] ? 2 : 1) : 0;
-        merged.dims[run] *= dim;
+        merged.dims[run] = tsr_onnx_times(c, merged.dims[run], dim);
     }
     if (used != tsr_onnx_rank(x))
         return tsr_onnx_fail_value(c, TSR_DIAG_ONNX_SHAPE, "the equation has too many letters");

@@ -74,10 +74,10 @@ static MlirValue step_gru(tsr_onnx_call *c, const layer *l, MlirValue x, const M
     MlirValue h = states[0], hidden, z, r;
     MlirValue both = tsr_onnx_slice_dim(c, l->weights, 1, 0, 2 * l->hidden, 1);
     MlirValue own = tsr_onnx_slice_dim(c, l->weights, 1, 2 * l->hidden, l->hidden, 1);
-    MlirValue turned = tsr_onnx_matmul(c, h, both, false, false);
+    MlirValue recurrent = tsr_onnx_matmul(c, h, both, false, false);
     MlirValue shift = mlirValueIsNull(l->bias) ? (MlirValue){NULL} : gate(c, l, l->bias, 2);
-    z = activate(c, l, l->functions[0], EMIT(c, "add", gate(c, l, x, 0), gate(c, l, turned, 0)));
-    r = activate(c, l, l->functions[0], EMIT(c, "add", gate(c, l, x, 1), gate(c, l, turned, 1)));
+    z = activate(c, l, l->functions[0], EMIT(c, "add", gate(c, l, x, 0), gate(c, l, recurrent, 0)));
+    r = activate(c, l, l->functions[0], EMIT(c, "add", gate(c, l, x, 1), gate(c, l, recurrent, 1)));
     if (l->linear_before_reset) {
         hidden = tsr_onnx_matmul(c, h, own, false, false);
         if (!mlirValueIsNull(shift)) hidden = EMIT(c, "add", hidden, shift);
@@ -87,8 +87,8 @@ static MlirValue step_gru(tsr_onnx_call *c, const layer *l, MlirValue x, const M
         if (!mlirValueIsNull(shift)) hidden = EMIT(c, "add", hidden, shift);
     }
     hidden = activate(c, l, l->functions[1], EMIT(c, "add", gate(c, l, x, 2), hidden));
-    MlirValue kept = EMIT(c, "mul", EMIT(c, "sub", ONE(c, z), z), hidden);
-    next[0] = EMIT(c, "add", kept, EMIT(c, "mul", z, h));
+    MlirValue carried = EMIT(c, "mul", EMIT(c, "sub", ONE(c, z), z), hidden);
+    next[0] = EMIT(c, "add", carried, EMIT(c, "mul", z, h));
     return next[0];
 }
 
@@ -124,7 +124,7 @@ static bool run_layer(tsr_onnx_call *c, const layer *l, step_fn step, MlirValue 
     size_t sequence_count = 1;
     if (!mlirValueIsNull(l->lengths))
         sequences[sequence_count++] =
-            tsr_onnx_places(c, TSR_DTYPE_I64, 1, 0, tsr_onnx_dim_of(l->inputs, 0));
+            tsr_onnx_iota(c, TSR_DTYPE_I64, 1, 0, tsr_onnx_dim_of(l->inputs, 0));
     if (!tsr_onnx_loop_begin(c, l->state_count, l->states, sequence_count, sequences, 0, &loop))
         return false;
     MlirValue y = step(c, l, loop.arguments[l->state_count], loop.arguments, next);
@@ -192,10 +192,11 @@ static bool read_layer(tsr_onnx_call *c, MlirValue x, int64_t direction, layer *
     l->inputs = tsr_onnx_matmul(c, x, w, false, true);
     l->weights = tsr_onnx_swap(c, r, 0, 1);
     if (mlirValueIsNull(bias)) return !c->failed;
-    if (tsr_onnx_dim_of(bias, 0) != 2 * (uint64_t)size)
+    uint64_t bias_size = 0;
+    if (!tsr_onnx_known_dim(c, "B", bias, 0, &bias_size)) return false;
+    if (bias_size != 2 * (uint64_t)size)
         return tsr_onnx_fail(c, TSR_DIAG_ONNX_SHAPE,
-                             "B has %" PRIu64 " elements; expected %" PRId64,
-                             tsr_onnx_dim_of(bias, 0), 2 * size);
+                             "B has %" PRIu64 " elements; expected %" PRId64, bias_size, 2 * size);
     MlirValue own = tsr_onnx_slice_dim(c, bias, 0, size, size, 1);
     l->inputs = EMIT(c, "add", l->inputs, tsr_onnx_slice_dim(c, bias, 0, 0, size, 1));
     if (!is_gru) {
@@ -254,23 +255,27 @@ bool tsr_onnx_rule_recurrent(tsr_onnx_call *c) {
     } cells[] = {{'r', 1, 1, 1, step_rnn}, {'g', 3, 1, 2, step_gru}, {'l', 4, 2, 3, step_lstm}};
     size_t kind = c->row->with[0] == 'r' ? 0 : c->row->with[0] == 'g' ? 1 : 2;
     MlirValue x = tsr_onnx_in(c, 0), all[2], last[2][2];
-    const char *way = tsr_onnx_attr_s(c, "direction", "forward");
-    size_t directions = strcmp(way, "bidirectional") == 0 ? 2 : 1;
+    const char *direction = tsr_onnx_attr_s(c, "direction", "forward");
+    size_t directions = strcmp(direction, "bidirectional") == 0 ? 2 : 1;
     bool batch_first = tsr_onnx_attr_i(c, "layout", 0) != 0;
     if (!tsr_onnx_need_rank(c, "X", x, 3, 3) ||
         !tsr_onnx_need_rank(c, "W", tsr_onnx_in(c, 1), 3, 3) ||
         !tsr_onnx_need_rank(c, "R", tsr_onnx_in(c, 2), 3, 3))
         return false;
-    if (tsr_onnx_dim_of(c->inputs[1], 0) != directions)
+    uint64_t found = 0, hidden = 0;
+    if (!tsr_onnx_known_dim(c, "W", c->inputs[1], 0, &found) ||
+        !tsr_onnx_known_dim(c, "R", c->inputs[2], 2, &hidden))
+        return false;
+    if (found != directions)
         return tsr_onnx_fail(c, TSR_DIAG_ONNX_SHAPE, "W is for %" PRIu64 " directions, not %zu",
-                             tsr_onnx_dim_of(c->inputs[1], 0), directions);
+                             found, directions);
     if (batch_first) x = tsr_onnx_swap(c, x, 0, 1);
     for (size_t d = 0; d < directions; d++) {
         layer l = {.gates = cells[kind].gates,
                    .state_count = cells[kind].states,
-                   .hidden = (int64_t)tsr_onnx_dim_of(c->inputs[2], 2),
+                   .hidden = (int64_t)hidden,
                    .clip = tsr_onnx_attr_f(c, "clip", 0),
-                   .reverse = d == 1 || strcmp(way, "reverse") == 0,
+                   .reverse = d == 1 || strcmp(direction, "reverse") == 0,
                    .linear_before_reset = tsr_onnx_attr_i(c, "linear_before_reset", 0) != 0,
                    .input_forget = tsr_onnx_attr_i(c, "input_forget", 0) != 0,
                    .lengths = read_lengths(c, x)};

@@ -25,7 +25,7 @@ static bool read_axes(tsr_onnx_call *c, MlirValue x, int64_t *axes, size_t *coun
 /* What is applied to the elements, and to the result. */
 static MlirValue before(tsr_onnx_call *c, const char *op, MlirValue x) {
     if (strcmp(op, "ReduceL1") == 0)
-        return tsr_onnx_dtype(x) == TSR_DTYPE_UI8 ? x : EMIT(c, "abs", x);
+        return tsr_dtype_is_unsigned(tsr_onnx_dtype(x)) ? x : EMIT(c, "abs", x);
     if (strcmp(op, "ReduceL2") == 0 || strcmp(op, "ReduceSumSquare") == 0)
         return EMIT(c, "mul", x, x);
     return x;
@@ -39,7 +39,8 @@ static MlirValue after(tsr_onnx_call *c, const char *op, MlirValue y) {
     return tsr_onnx_cast(c, is_root ? EMIT(c, "sqrt", f) : EMIT(c, "log", f), dtype);
 }
 
-/* The type in which a reduction is computed: bytes would wrap, truth values have no order. */
+/* The type in which a reduction is computed: small integers would wrap, truth values have no order.
+ */
 static tsr_dtype work_type(const char *op, tsr_dtype dtype) {
     bool is_extreme = strcmp(op, "ReduceMax") == 0 || strcmp(op, "ReduceMin") == 0;
     bool is_mean = strcmp(op, "ReduceMean") == 0, is_exp = strcmp(op, "ReduceLogSumExp") == 0;
@@ -48,18 +49,19 @@ static tsr_dtype work_type(const char *op, tsr_dtype dtype) {
     if (dtype == TSR_DTYPE_F16 || dtype == TSR_DTYPE_BF16) return TSR_DTYPE_F32;
     if (tsr_dtype_is_float(dtype)) return dtype;
     if (is_mean || is_exp) return TSR_DTYPE_F64;
-    return dtype == TSR_DTYPE_I64 ? dtype : TSR_DTYPE_I32;
+    return tsr_dtype_bits(dtype) < 32 ? TSR_DTYPE_I32 : dtype;
 }
 
 /* Integers: the sum divided toward zero. */
 static MlirValue mean_of_integers(tsr_onnx_call *c, MlirValue x, size_t count, const int64_t *axes,
-                                  bool keeps) {
-    double size = 1;
-    for (size_t i = 0; i < count; i++) size *= (double)tsr_onnx_dim_of(x, (uint32_t)axes[i]);
-    tsr_dtype by = tsr_onnx_dtype(x) == TSR_DTYPE_I64 ? TSR_DTYPE_I64 : TSR_DTYPE_I32;
+                                  bool keepdims) {
+    uint64_t size = 1;
+    for (size_t i = 0; i < count; i++)
+        size = tsr_onnx_times(c, size, tsr_onnx_dim_of(x, (uint32_t)axes[i]));
+    tsr_dtype dtype = tsr_onnx_dtype(x), by = tsr_dtype_bits(dtype) < 32 ? TSR_DTYPE_I32 : dtype;
     MlirValue sum =
-        tsr_onnx_reduce(c, TSR_GRAPH_NAME("sum"), tsr_onnx_cast(c, x, by), count, axes, keeps);
-    return EMIT(c, "div", sum, tsr_onnx_number(c, sum, size));
+        tsr_onnx_reduce(c, TSR_GRAPH_NAME("sum"), tsr_onnx_cast(c, x, by), count, axes, keepdims);
+    return EMIT(c, "div", sum, tsr_onnx_dim_number(c, sum, size));
 }
 
 bool tsr_onnx_rule_reduce(tsr_onnx_call *c) {
@@ -67,7 +69,7 @@ bool tsr_onnx_rule_reduce(tsr_onnx_call *c) {
     const char *op = c->row->op;
     int64_t axes[TSR_RANK_MAX];
     size_t count = 0;
-    bool none = false, keeps = tsr_onnx_attr_i(c, "keepdims", 1) != 0;
+    bool none = false, keepdims = tsr_onnx_attr_i(c, "keepdims", 1) != 0;
     char name[64];
     if (!read_axes(c, x, axes, &count, &none)) return false;
     tsr_dtype dtype = tsr_onnx_dtype(x);
@@ -75,9 +77,9 @@ bool tsr_onnx_rule_reduce(tsr_onnx_call *c) {
     bool whole_mean = strcmp(op, "ReduceMean") == 0 && !tsr_dtype_is_float(dtype);
     MlirValue y = before(c, op, tsr_onnx_cast(c, x, work_type(op, dtype)));
     if (whole_mean && !none)
-        y = mean_of_integers(c, x, count, axes, keeps);
+        y = mean_of_integers(c, x, count, axes, keepdims);
     else if (!none)
-        y = tsr_onnx_reduce(c, name, y, count, axes, keeps);
+        y = tsr_onnx_reduce(c, name, y, count, axes, keepdims);
     return tsr_onnx_out(c, 0, tsr_onnx_cast(c, after(c, op, y), dtype));
 }
 
@@ -89,7 +91,8 @@ static MlirValue as_rows(tsr_onnx_call *c, MlirValue x, int64_t otherwise, uint3
     int64_t axis = tsr_onnx_attr_i(c, "axis", otherwise);
     if (axis == 0 && shape.rank == 0) return tsr_onnx_reshape(c, x, &flat);
     if (!tsr_onnx_axis(c, "axis", axis, shape.rank, out_axis) || c->opset >= 13) return x;
-    for (uint32_t i = 0; i < shape.rank; i++) flat.dims[i >= *out_axis] *= shape.dims[i];
+    flat.dims[0] = tsr_onnx_volume(c, &shape, 0, *out_axis);
+    flat.dims[1] = tsr_onnx_volume(c, &shape, *out_axis, shape.rank);
     *out_axis = 1;
     return tsr_onnx_reshape(c, x, &flat);
 }
@@ -102,12 +105,13 @@ static MlirValue log_softmax(tsr_onnx_call *c, MlirValue x, uint32_t axis) {
 
 /* 1 at the first largest */
 static MlirValue hardmax(tsr_onnx_call *c, MlirValue x, uint32_t axis) {
-    tsr_shape shape = tsr_onnx_type_of(x).shape, kept = shape;
+    tsr_shape shape = tsr_onnx_type_of(x).shape, reduced = shape;
     tsr_attr attrs[] = {tsr_onnx_i64_attr(c, "axis", axis), {0}};
-    kept.dims[axis] = 1;
-    MlirValue first = tsr_onnx_reshape(c, EMIT_WITH(c, "argmax", attrs, x), &kept);
-    MlirValue place = tsr_onnx_places(c, TSR_DTYPE_I64, shape.rank, axis, shape.dims[axis]);
-    return tsr_onnx_cast(c, tsr_onnx_compare(c, TSR_PREDICATE_EQ, first, place), tsr_onnx_dtype(x));
+    reduced.dims[axis] = 1;
+    MlirValue first = tsr_onnx_reshape(c, EMIT_WITH(c, "argmax", attrs, x), &reduced);
+    MlirValue position = tsr_onnx_iota(c, TSR_DTYPE_I64, shape.rank, axis, shape.dims[axis]);
+    return tsr_onnx_cast(c, tsr_onnx_compare(c, TSR_PREDICATE_EQ, first, position),
+                         tsr_onnx_dtype(x));
 }
 
 bool tsr_onnx_rule_softmax(tsr_onnx_call *c) {
@@ -152,9 +156,9 @@ bool tsr_onnx_rule_lp_normalization(tsr_onnx_call *c) {
 static MlirValue pick(tsr_onnx_call *c, MlirValue x, MlirValue labels) {
     tsr_shape shape = tsr_onnx_type_of(x).shape, column = shape;
     column.dims[1] = 1;
-    MlirValue place = tsr_onnx_places(c, tsr_onnx_dtype(labels), shape.rank, 1, shape.dims[1]);
+    MlirValue position = tsr_onnx_iota(c, tsr_onnx_dtype(labels), shape.rank, 1, shape.dims[1]);
     MlirValue hot =
-        tsr_onnx_compare(c, TSR_PREDICATE_EQ, tsr_onnx_reshape(c, labels, &column), place);
+        tsr_onnx_compare(c, TSR_PREDICATE_EQ, tsr_onnx_reshape(c, labels, &column), position);
     return tsr_onnx_reduce(c, TSR_GRAPH_NAME("sum"), EMIT(c, "where", hot, x, ZERO(c, x)), 1,
                            (const int64_t[]){1}, false);
 }

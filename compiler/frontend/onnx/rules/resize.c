@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Resize and Upsample, one axis after the other: each result is a weighted sum of a few places of
- * the axis, whose numbers and weights are known when the model is imported.
+ * Resize and Upsample, one axis after the other: each result is a weighted sum of a few positions
+ * of the axis, whose numbers and weights are known when the model is imported.
  */
 #include "compiler/frontend/onnx/rules.h"
 #include "compiler/process/guard.h"
@@ -22,7 +22,7 @@ typedef struct resize {
     int64_t sizes[TSR_RANK_MAX];
 } resize;
 
-/* The place along the axis that result `at` shows. */
+/* The position along the axis that result `at` shows. */
 static double origin(const resize *r, uint32_t axis, uint32_t rank, int64_t at, int64_t in,
                      int64_t out) {
     double scale = r->scales[axis], width = scale * (double)in, x = (double)at;
@@ -48,7 +48,8 @@ static double cubic_weight(double a, double x) {
     return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
 }
 
-/* Weights of the places around an origin whose fraction is `ratio`, in (0, 1]; returns how many. */
+/* Weights of the positions around an origin whose fraction is `ratio`, in (0, 1]; returns how many.
+ */
 static size_t weights_of(const resize *r, double scale, double ratio, double *out) {
     double shrink = r->antialias && scale < 1 ? scale : 1, sum = 0;
     if (strcmp(r->mode, "nearest") == 0) {
@@ -75,14 +76,14 @@ static size_t weights_of(const resize *r, double scale, double ratio, double *ou
 }
 
 typedef struct taps {
-    size_t count;    /* of each result */
-    double *weights; /* [count][out] */
-    int64_t *places; /* [count][out] */
-    double *outside; /* [out]: 1 where the result is the extrapolation value */
+    size_t count;       /* of each result */
+    double *weights;    /* [count][out] */
+    int64_t *positions; /* [count][out] */
+    double *outside;    /* [out]: 1 where the result is the extrapolation value */
     bool any_outside;
 } taps;
 
-/* Places and weights of all results of an axis. */
+/* Positions and weights of all results of an axis. */
 static bool make_taps(tsr_onnx_call *c, const resize *r, uint32_t axis, uint32_t rank, int64_t in,
                       int64_t out, taps *t) {
     double w[TAPS_MAX];
@@ -91,9 +92,9 @@ static bool make_taps(tsr_onnx_call *c, const resize *r, uint32_t axis, uint32_t
         return tsr_onnx_fail(c, TSR_DIAG_ONNX_INPUT, "axis %u shrinks by more than can be filtered",
                              axis);
     t->weights = TSR_NEW(c->arena, double, t->count *(size_t)out + 1);
-    t->places = TSR_NEW(c->arena, int64_t, t->count * (size_t)out + 1);
+    t->positions = TSR_NEW(c->arena, int64_t, t->count * (size_t)out + 1);
     t->outside = TSR_NEW(c->arena, double, (size_t)out + 1);
-    TSR_NEED(t->weights && t->places && t->outside ? c : NULL);
+    TSR_NEED(t->weights && t->positions && t->outside ? c : NULL);
     for (int64_t at = 0; at < out; at++) {
         double x = origin(r, axis, rank, at, in, out), low = floor(x);
         double ratio = x == low ? 1 : x - low, sum = 0;
@@ -103,14 +104,14 @@ static bool make_taps(tsr_onnx_call *c, const resize *r, uint32_t axis, uint32_t
         t->outside[at] = crops && (x < 0 || x > (double)in - 1);
         t->any_outside = t->any_outside || t->outside[at] != 0;
         for (size_t k = 0; k < count; k++) {
-            int64_t place = first + (int64_t)k;
-            if (r->exclude_outside && (place < 0 || place >= in)) w[k] = 0;
+            int64_t position = first + (int64_t)k;
+            if (r->exclude_outside && (position < 0 || position >= in)) w[k] = 0;
             sum += w[k];
         }
         for (size_t k = 0; k < count; k++) {
-            int64_t place = first + (int64_t)k;
-            place = place < 0 ? 0 : place >= in ? in - 1 : place;
-            t->places[k * (size_t)out + (size_t)at] = place;
+            int64_t position = first + (int64_t)k;
+            position = position < 0 ? 0 : position >= in ? in - 1 : position;
+            t->positions[k * (size_t)out + (size_t)at] = position;
             t->weights[k * (size_t)out + (size_t)at] =
                 r->exclude_outside && sum != 0 ? w[k] / sum : w[k];
         }
@@ -118,27 +119,29 @@ static bool make_taps(tsr_onnx_call *c, const resize *r, uint32_t axis, uint32_t
     return true;
 }
 
-/* For the nearest place: the number of the one that counts. */
+/* For the nearest position: the number of the one that counts. */
 static void take_nearest(taps *t, int64_t out) {
     for (int64_t at = 0; at < out; at++)
-        if (t->weights[at] == 0) t->places[at] = t->places[(size_t)out + (size_t)at];
+        if (t->weights[at] == 0) t->positions[at] = t->positions[(size_t)out + (size_t)at];
     t->count = 1;
 }
 
 static MlirValue resize_axis(tsr_onnx_call *c, const resize *r, MlirValue x, uint32_t axis,
                              int64_t out) {
     uint32_t rank = tsr_onnx_rank(x);
-    int64_t in = (int64_t)tsr_onnx_dim_of(x, axis);
+    uint64_t size = 0;
     taps t = {0};
     MlirValue sum = {NULL};
     tsr_shape row = {.rank = rank, .dims = {1, 1, 1, 1, 1, 1, 1, 1}};
     row.dims[axis] = (uint64_t)out;
+    if (!tsr_onnx_known_dim(c, "the input", x, axis, &size)) return (MlirValue){NULL};
+    int64_t in = (int64_t)size;
     if (in == 0 || !make_taps(c, r, axis, rank, in, out, &t)) return (MlirValue){NULL};
     bool nearest = strcmp(r->mode, "nearest") == 0;
     if (nearest) take_nearest(&t, out);
     for (size_t k = 0; k < t.count && !c->failed; k++) {
-        MlirValue places = tsr_onnx_int_list(c, (size_t)out, t.places + k * (size_t)out);
-        MlirValue part = tsr_onnx_gather(c, x, places, axis);
+        MlirValue positions = tsr_onnx_int_list(c, (size_t)out, t.positions + k * (size_t)out);
+        MlirValue part = tsr_onnx_gather(c, x, positions, axis);
         if (!nearest)
             part = EMIT(c, "mul", part,
                         tsr_onnx_numbers(c, tsr_onnx_dtype(x), &row, t.weights + k * (size_t)out));
@@ -169,7 +172,7 @@ static bool is_empty(const tsr_onnx_call *c, size_t input) {
 }
 
 /* Sizes keep the aspect ratio where the policy says so. */
-static void keep_aspect(resize *r, size_t count, const uint32_t *axes, const tsr_shape *shape) {
+static void fit_aspect(resize *r, size_t count, const uint32_t *axes, const tsr_shape *shape) {
     double scale = 0;
     for (size_t i = 0; i < count; i++) {
         double s = r->scales[axes[i]];
@@ -182,16 +185,31 @@ static void keep_aspect(resize *r, size_t count, const uint32_t *axes, const tsr
     }
 }
 
+/* An open dim keeps its size. */
+static bool pass_open(tsr_onnx_call *c, resize *r, uint32_t axis, uint64_t dim,
+                      const tsr_dim_expression *size, double scale) {
+    tsr_dim_expression is = tsr_dim_to_expression(c->arena, dim);
+    int64_t number = 1;
+    bool same = r->by_sizes ? tsr_dim_expression_subtract(&is, size, &is) &&
+                                  tsr_dim_expression_is_number(&is, &number) && number == 0
+                            : scale == 1;
+    if (!same || strcmp(r->policy, "stretch") != 0)
+        return tsr_onnx_fail_open(c, "a dim of the input", dim, "another size is computed from it");
+    r->scales[axis] = 1;
+    r->sizes[axis] = (int64_t)dim;
+    return true;
+}
+
 static bool read_sizes(tsr_onnx_call *c, resize *r, size_t count, const uint32_t *axes,
                        const tsr_shape *shape) {
     bool old = c->opset < 11;
     size_t scales = old ? 1 : 2;
-    int64_t sizes[TSR_RANK_MAX];
-    double numbers[2 * TSR_RANK_MAX];
+    tsr_dim_expression sizes[TSR_RANK_MAX];
+    double numbers[2 * TSR_RANK_MAX] = {0};
     size_t given = 0;
     r->by_sizes = !old && is_empty(c, 2);
     if (r->by_sizes) {
-        if (!tsr_onnx_in_ints(c, 3, "sizes", TSR_RANK_MAX, sizes, &given)) return false;
+        if (!tsr_onnx_in_sizes(c, 3, "sizes", TSR_RANK_MAX, sizes, &given)) return false;
         if (given != count)
             return tsr_onnx_fail(c, TSR_DIAG_ONNX_INPUT, "%zu sizes for %zu axes", given, count);
     } else if (!read_floats(c, scales, "scales", count, numbers)) {
@@ -199,14 +217,24 @@ static bool read_sizes(tsr_onnx_call *c, resize *r, size_t count, const uint32_t
     }
     for (size_t i = 0; i < count; i++) {
         double dim = (double)shape->dims[axes[i]];
-        r->scales[axes[i]] = r->by_sizes ? (double)sizes[i] / dim : numbers[i];
-        r->sizes[axes[i]] = r->by_sizes ? sizes[i] : (int64_t)floor(numbers[i] * dim);
+        int64_t size = 0;
+        if (tsr_dim_is_open(shape->dims[axes[i]])) {
+            if (pass_open(c, r, axes[i], shape->dims[axes[i]], &sizes[i], numbers[i])) continue;
+            return false;
+        }
+        if (r->by_sizes && !tsr_dim_expression_is_number(&sizes[i], &size))
+            return tsr_onnx_fail(c, TSR_DIAG_ONNX_OPEN,
+                                 "the size of axis %u depends on open dims; give them sizes: --dim "
+                                 "NAME=SIZE",
+                                 axes[i]);
+        r->scales[axes[i]] = r->by_sizes ? (double)size / dim : numbers[i];
+        r->sizes[axes[i]] = r->by_sizes ? size : (int64_t)floor(numbers[i] * dim);
         bool fits = r->sizes[axes[i]] >= 1 && r->sizes[axes[i]] <= INT32_MAX;
         if (!fits)
             return tsr_onnx_fail(c, TSR_DIAG_ONNX_INPUT, "axis %u would have %" PRId64, axes[i],
                                  r->sizes[axes[i]]);
     }
-    if (r->by_sizes) keep_aspect(r, count, axes, shape);
+    if (r->by_sizes) fit_aspect(r, count, axes, shape);
     if (strcmp(r->transform, "tf_crop_and_resize") != 0) return true;
     if (!read_floats(c, 1, "roi", 2 * count, numbers)) return false;
     for (size_t i = 0; i < count; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Images sampled at computed places, and sums of patches.
+ * Images sampled at computed positions, and sums of patches.
  */
 #include "compiler/frontend/onnx/rules/windows.h"
 #include "compiler/process/guard.h"
@@ -19,7 +19,7 @@ typedef struct sampler {
     char mode; /* n, l or c: nearest, linear or cubic */
 } sampler;
 
-/* Reflects places at the borders of a dim, as often as it takes. */
+/* Reflects positions at the borders of a dim, as often as it takes. */
 static MlirValue reflect(tsr_onnx_call *c, MlirValue x, double low, double high) {
     double range = high - low;
     MlirValue a = tsr_onnx_number(c, x, low), b = tsr_onnx_number(c, x, high);
@@ -38,7 +38,7 @@ static MlirValue reflect(tsr_onnx_call *c, MlirValue x, double low, double high)
     return EMIT(c, "where", EMIT(c, "or", below, above), inside, x);
 }
 
-/* The coordinate of dim `d` in places of the image, [N, P]; the grid has the last dim first. */
+/* The coordinate of dim `d` in positions of the image, [N, P]; the grid has the last dim first. */
 static MlirValue coordinate(tsr_onnx_call *c, const sampler *s, MlirValue grid, uint32_t d) {
     double size = (double)s->sizes[d];
     tsr_shape shape = tsr_onnx_type_of(grid).shape;
@@ -68,18 +68,18 @@ static MlirValue polynomial(tsr_onnx_call *c, MlirValue d, double a, double b, d
     return EMIT(c, "add", y, tsr_onnx_number(c, d, f));
 }
 
-/* Places and weights of the taps of one dim; returns how many. */
-static size_t make_taps(tsr_onnx_call *c, const sampler *s, MlirValue x, MlirValue *places,
+/* Positions and weights of the taps of one dim; returns how many. */
+static size_t make_taps(tsr_onnx_call *c, const sampler *s, MlirValue x, MlirValue *positions,
                         MlirValue *weights) {
     const double a = -0.75;
     MlirValue low = EMIT(c, "floor", x), t = EMIT(c, "sub", x, low), one = ONE(c, x);
     if (s->mode == 'n') {
-        places[0] = x;
+        positions[0] = x;
         return 1;
     }
     size_t count = s->mode == 'l' ? 2 : 4;
     for (size_t k = 0; k < count; k++)
-        places[k] = EMIT(c, "add", low, tsr_onnx_number(c, x, (double)k - (count == 4 ? 1 : 0)));
+        positions[k] = EMIT(c, "add", low, tsr_onnx_number(c, x, (double)k - (count == 4 ? 1 : 0)));
     if (count == 2) {
         weights[0] = EMIT(c, "sub", one, t);
         weights[1] = t;
@@ -93,38 +93,39 @@ static size_t make_taps(tsr_onnx_call *c, const sampler *s, MlirValue x, MlirVal
     return 4;
 }
 
-/* A tap's place inside of the dim; *inside becomes null where padding is not zeros. */
-static MlirValue settle(tsr_onnx_call *c, const sampler *s, uint32_t d, MlirValue place,
-                        MlirValue *inside) {
+/* A tap's position inside of the dim; *inside becomes null where padding is not zeros. */
+static MlirValue clamp_tap(tsr_onnx_call *c, const sampler *s, uint32_t d, MlirValue position,
+                           MlirValue *inside) {
     double size = (double)s->sizes[d];
-    MlirValue last = tsr_onnx_number(c, place, size - 1), zero = ZERO(c, place);
+    MlirValue last = tsr_onnx_number(c, position, size - 1), zero = ZERO(c, position);
     *inside = (MlirValue){NULL};
     if (s->zeros)
-        *inside = EMIT(c, "and", tsr_onnx_compare(c, TSR_PREDICATE_GE, place, zero),
-                       tsr_onnx_compare(c, TSR_PREDICATE_LE, place, last));
+        *inside = EMIT(c, "and", tsr_onnx_compare(c, TSR_PREDICATE_GE, position, zero),
+                       tsr_onnx_compare(c, TSR_PREDICATE_LE, position, last));
     if (s->reflects)
-        place = tsr_onnx_truncate(
-            c, reflect(c, place, s->align ? 0 : -0.5, s->align ? size - 1 : size - 0.5));
-    return EMIT(c, "min", EMIT(c, "max", place, zero), last);
+        position = tsr_onnx_truncate(
+            c, reflect(c, position, s->align ? 0 : -0.5, s->align ? size - 1 : size - 0.5));
+    return EMIT(c, "min", EMIT(c, "max", position, zero), last);
 }
 
 typedef struct tap_set {
     size_t count[DIMS_MAX];
-    MlirValue places[DIMS_MAX][TAPS_MAX], inside[DIMS_MAX][TAPS_MAX], weights[DIMS_MAX][TAPS_MAX];
+    MlirValue positions[DIMS_MAX][TAPS_MAX], inside[DIMS_MAX][TAPS_MAX],
+        weights[DIMS_MAX][TAPS_MAX];
 } tap_set;
 
 /* The elements [N, P, C] that one choice of taps meets, weighted. */
 static MlirValue meet(tsr_onnx_call *c, const sampler *s, const tap_set *taps, size_t choice,
                       MlirValue image, uint64_t batch, uint64_t points) {
     MlirValue weight = {NULL}, inside = {NULL};
-    MlirValue index = tsr_onnx_places(c, TSR_DTYPE_I64, 2, 0, batch);
+    MlirValue index = tsr_onnx_iota(c, TSR_DTYPE_I64, 2, 0, batch);
     const tsr_shape column = {.rank = 3, .dims = {batch, points, 1}};
     for (uint32_t d = 0; d < s->dims; d++) {
         size_t k = choice % taps->count[d];
         choice /= taps->count[d];
-        MlirValue place = tsr_onnx_cast(c, taps->places[d][k], TSR_DTYPE_I64);
+        MlirValue position = tsr_onnx_cast(c, taps->positions[d][k], TSR_DTYPE_I64);
         index = EMIT(c, "mul", index, tsr_onnx_number(c, index, (double)s->sizes[d]));
-        index = EMIT(c, "add", index, place);
+        index = EMIT(c, "add", index, position);
         MlirValue w = taps->weights[d][k], in = taps->inside[d][k];
         if (!mlirValueIsNull(w)) weight = mlirValueIsNull(weight) ? w : EMIT(c, "mul", weight, w);
         if (!mlirValueIsNull(in))
@@ -150,7 +151,8 @@ static bool read_sampler(tsr_onnx_call *c, MlirValue x, MlirValue grid, sampler 
     s->zeros = padding[0] == 'z';
     s->reflects = padding[0] == 'r';
     s->align = tsr_onnx_attr_i(c, "align_corners", 0) != 0;
-    for (uint32_t d = 0; d < s->dims; d++) s->sizes[d] = tsr_onnx_dim_of(x, d + 2);
+    for (uint32_t d = 0; d < s->dims; d++)
+        if (!tsr_onnx_known_dim(c, "the image", x, d + 2, &s->sizes[d])) return false;
     if (!strchr("nlc", s->mode) || tsr_onnx_dim_of(grid, s->dims + 1) != s->dims ||
         tsr_onnx_dim_of(grid, 0) != tsr_onnx_dim_of(x, 0))
         return tsr_onnx_fail(c, TSR_DIAG_ONNX_SHAPE,
@@ -167,20 +169,18 @@ bool tsr_onnx_rule_grid_sample(tsr_onnx_call *c) {
     size_t choices = 1;
     if (!read_sampler(c, x, grid, &s)) return false;
     tsr_shape image = tsr_onnx_type_of(x).shape, out = tsr_onnx_type_of(grid).shape;
-    uint64_t batch = image.dims[0], channels = image.dims[1], points = 1, area = 1;
-    for (uint32_t d = 0; d < s.dims; d++) {
-        points *= out.dims[d + 1];
-        area *= image.dims[d + 2];
-    }
-    const tsr_shape rows = {.rank = 2, .dims = {batch * area, channels}};
+    uint64_t batch = image.dims[0], channels = image.dims[1];
+    uint64_t points = tsr_onnx_volume(c, &out, 1, 1 + s.dims);
+    uint64_t area = tsr_onnx_volume(c, &image, 2, 2 + s.dims);
+    const tsr_shape rows = {.rank = 2, .dims = {tsr_onnx_times(c, batch, area), channels}};
     const tsr_shape list = {.rank = 3, .dims = {batch, points, s.dims}};
     MlirValue flat = tsr_onnx_reshape(c, tsr_onnx_channels_last(c, x), &rows);
     grid = tsr_onnx_reshape(c, tsr_onnx_wide(c, grid), &list);
     for (uint32_t d = 0; d < s.dims; d++) {
         taps.count[d] =
-            make_taps(c, &s, coordinate(c, &s, grid, d), taps.places[d], taps.weights[d]);
+            make_taps(c, &s, coordinate(c, &s, grid, d), taps.positions[d], taps.weights[d]);
         for (size_t k = 0; k < taps.count[d]; k++)
-            taps.places[d][k] = settle(c, &s, d, taps.places[d][k], &taps.inside[d][k]);
+            taps.positions[d][k] = clamp_tap(c, &s, d, taps.positions[d][k], &taps.inside[d][k]);
         choices *= taps.count[d];
     }
     for (size_t i = 0; i < choices && !c->failed; i++) {
@@ -191,7 +191,7 @@ bool tsr_onnx_rule_grid_sample(tsr_onnx_call *c) {
     return tsr_onnx_out(c, 0, tsr_onnx_reshape(c, tsr_onnx_swap(c, sum, 1, 2), &image));
 }
 
-/* Theta [N, d, d + 1] times the places of a grid from -1 to 1. */
+/* Theta [N, d, d + 1] times the positions of a grid from -1 to 1. */
 bool tsr_onnx_rule_affine_grid(tsr_onnx_call *c) {
     MlirValue theta = tsr_onnx_in(c, 0);
     int64_t size[5];
@@ -213,35 +213,36 @@ bool tsr_onnx_rule_affine_grid(tsr_onnx_call *c) {
         flat.dims[1] *= grid.dims[d + 1];
     }
     grid.dims[dims + 1] = dims;
-    double *places = TSR_NEW(c->arena, double, (size_t)(flat.dims[0] * flat.dims[1]));
-    TSR_NEED(places);
+    double *positions = TSR_NEW(c->arena, double, (size_t)(flat.dims[0] * flat.dims[1]));
+    TSR_NEED(positions);
     for (uint64_t p = 0; p < flat.dims[1]; p++) {
         uint64_t rest = p;
         for (size_t d = dims; d-- > 0; rest /= grid.dims[d + 1]) { /* the last dim comes first */
             double n = (double)grid.dims[d + 1], at = (double)(rest % grid.dims[d + 1]);
-            double place = align ? -1 + 2 * at / (n - 1) : (2 * at + 1) / n - 1;
-            places[(dims - 1 - d) * flat.dims[1] + p] = align && n == 1 ? -1 : place;
+            double position = align ? -1 + 2 * at / (n - 1) : (2 * at + 1) / n - 1;
+            positions[(dims - 1 - d) * flat.dims[1] + p] = align && n == 1 ? -1 : position;
         }
-        places[dims * flat.dims[1] + p] = 1;
+        positions[dims * flat.dims[1] + p] = 1;
     }
     MlirValue y =
-        tsr_onnx_product(c, theta, tsr_onnx_numbers(c, tsr_onnx_dtype(theta), &flat, places));
+        tsr_onnx_product(c, theta, tsr_onnx_numbers(c, tsr_onnx_dtype(theta), &flat, positions));
     return tsr_onnx_out(c, 0, tsr_onnx_reshape(c, tsr_onnx_swap(c, y, 1, 2), &grid));
 }
 
 /* ---- patches --------------------------------------------------------------------------------- */
 
-/* Sums slices [count, …] into [size, …] by known places; those that are negative are left out. */
-static MlirValue scatter_known(tsr_onnx_call *c, MlirValue slices, size_t count, int64_t *places,
+/* Sums slices [count, …] into [size, …] by known positions; those that are negative are left out.
+ */
+static MlirValue scatter_known(tsr_onnx_call *c, MlirValue slices, size_t count, int64_t *positions,
                                uint64_t size) {
     tsr_attr attrs[] = {tsr_onnx_i64_attr(c, "axis", 0), {0}};
     tsr_shape shape = tsr_onnx_type_of(slices).shape;
     for (size_t i = 0; i < count; i++)
-        if (places[i] < 0) places[i] = (int64_t)size; /* a place that is cut off */
+        if (positions[i] < 0) positions[i] = (int64_t)size; /* a position that is cut off */
     shape.dims[0] = size + 1;
     MlirValue sum =
         EMIT_WITH(c, "scatter_add", attrs, tsr_onnx_filled(c, tsr_onnx_dtype(slices), &shape, 0),
-                  tsr_onnx_int_list(c, count, places), slices);
+                  tsr_onnx_int_list(c, count, positions), slices);
     return tsr_onnx_slice_dim(c, sum, 0, 0, (int64_t)size, 1);
 }
 
@@ -262,13 +263,13 @@ static bool read_patches(tsr_onnx_call *c, patches *p) {
         return false;
     p->area = p->window = p->blocks = 1;
     for (size_t d = 0; d < p->dims; d++) {
-        int64_t reach = (p->block[d] - 1) * p->dilation[d] + 1;
+        int64_t extent = (p->block[d] - 1) * p->dilation[d] + 1;
         p->low[d] = pads[d];
-        int64_t room = p->image[d] + pads[d] + pads[d + p->dims] - reach;
-        bool fits = blocks == p->dims && p->block[d] > 0 && p->stride[d] > 0 && room >= 0 &&
+        int64_t left = p->image[d] + pads[d] + pads[d + p->dims] - extent;
+        bool fits = blocks == p->dims && p->block[d] > 0 && p->stride[d] > 0 && left >= 0 &&
                     p->image[d] > 0 && p->image[d] <= INT32_MAX;
         if (!fits) return tsr_onnx_fail(c, TSR_DIAG_ONNX_SHAPE, "the blocks do not fit the image");
-        p->count[d] = room / p->stride[d] + 1;
+        p->count[d] = left / p->stride[d] + 1;
         p->area *= (uint64_t)p->image[d];
         p->window *= (uint64_t)p->block[d];
         p->blocks *= (uint64_t)p->count[d];
@@ -276,19 +277,19 @@ static bool read_patches(tsr_onnx_call *c, patches *p) {
     return true;
 }
 
-/* The place in the image of place `w` of block `b`; -1 in the padding. */
-static int64_t patch_place(const patches *p, uint64_t w, uint64_t b) {
-    int64_t place = 0, step = 1;
+/* The position in the image of position `w` of block `b`; -1 in the padding. */
+static int64_t patch_position(const patches *p, uint64_t w, uint64_t b) {
+    int64_t position = 0, step = 1;
     for (size_t d = p->dims; d-- > 0;) {
         int64_t at = (int64_t)(b % (uint64_t)p->count[d]) * p->stride[d] +
                      (int64_t)(w % (uint64_t)p->block[d]) * p->dilation[d] - p->low[d];
         b /= (uint64_t)p->count[d];
         w /= (uint64_t)p->block[d];
         if (at < 0 || at >= p->image[d]) return -1;
-        place += at * step;
+        position += at * step;
         step *= p->image[d];
     }
-    return place;
+    return position;
 }
 
 bool tsr_onnx_rule_col2im(tsr_onnx_call *c) {
@@ -302,15 +303,16 @@ bool tsr_onnx_rule_col2im(tsr_onnx_call *c) {
         return tsr_onnx_fail(c, TSR_DIAG_ONNX_SHAPE,
                              "%" PRIu64 " by %" PRIu64 " columns do not fit the blocks", s.dims[1],
                              s.dims[2]);
-    int64_t *places = TSR_NEW(c->arena, int64_t, (size_t)total + 1);
-    TSR_NEED(places);
-    for (uint64_t i = 0; i < total; i++) places[i] = patch_place(&p, i / p.blocks, i % p.blocks);
+    int64_t *positions = TSR_NEW(c->arena, int64_t, (size_t)total + 1);
+    TSR_NEED(positions);
+    for (uint64_t i = 0; i < total; i++)
+        positions[i] = patch_position(&p, i / p.blocks, i % p.blocks);
     const tsr_shape split = {.rank = 3, .dims = {s.dims[0], channels, total}};
     const tsr_shape rows = {.rank = 2, .dims = {total, s.dims[0] * channels}};
     MlirValue slices =
         tsr_onnx_transpose(c, tsr_onnx_reshape(c, x, &split), (const int64_t[]){2, 0, 1});
     MlirValue sum =
-        scatter_known(c, tsr_onnx_reshape(c, slices, &rows), (size_t)total, places, p.area);
+        scatter_known(c, tsr_onnx_reshape(c, slices, &rows), (size_t)total, positions, p.area);
     tsr_shape out = {.rank = (uint32_t)p.dims + 2, .dims = {s.dims[0], channels}};
     for (size_t d = 0; d < p.dims; d++) out.dims[d + 2] = (uint64_t)p.image[d];
     return tsr_onnx_out(c, 0, tsr_onnx_reshape(c, tsr_onnx_swap(c, sum, 0, 1), &out));

@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- shapes as values ------------------------------------------------------------------------ */
@@ -15,64 +16,145 @@ bool tsr_onnx_rule_shape(tsr_onnx_call *c) {
     tsr_shape shape = tsr_onnx_type_of(tsr_onnx_in(c, 0)).shape;
     int64_t rank = shape.rank, start = tsr_onnx_attr_i(c, "start", 0);
     int64_t end = tsr_onnx_attr_i(c, "end", rank), dims[TSR_RANK_MAX];
+    tsr_dim_expression sizes[TSR_RANK_MAX];
+    bool known = true;
     start = start < 0 ? start + rank : start;
     end = end < 0 ? end + rank : end;
     start = start < 0 ? 0 : start > rank ? rank : start;
     end = end < start ? start : end > rank ? rank : end;
-    for (int64_t i = start; i < end; i++) dims[i - start] = (int64_t)shape.dims[i];
-    return tsr_onnx_out(c, 0, tsr_onnx_int_list(c, (size_t)(end - start), dims));
+    for (int64_t i = start; i < end; i++) {
+        dims[i - start] = (int64_t)shape.dims[i];
+        known = known && tsr_dim_is_known(shape.dims[i]);
+    }
+    if (known) return tsr_onnx_out(c, 0, tsr_onnx_int_list(c, (size_t)(end - start), dims));
+    for (int64_t i = start; i < end; i++)
+        sizes[i - start] = tsr_dim_to_expression(c->arena, shape.dims[i]);
+    return tsr_onnx_out(c, 0, tsr_onnx_size_list(c, (uint64_t)(end - start), sizes));
 }
 
 bool tsr_onnx_rule_size(tsr_onnx_call *c) {
-    int64_t count = (int64_t)tsr_onnx_count(tsr_onnx_in(c, 0));
+    MlirValue x = tsr_onnx_in(c, 0);
+    tsr_type type = tsr_onnx_type_of(x);
+    int64_t count = (int64_t)tsr_onnx_count(x), number = 0;
+    if (!tsr_type_is_static(&type)) {
+        MlirValue like = tsr_onnx_constant(c, &(tsr_type){.dtype = TSR_DTYPE_I64}, &number);
+        uint64_t all = tsr_onnx_volume(c, &type.shape, 0, type.shape.rank);
+        return tsr_onnx_out(c, 0, tsr_onnx_dim_number(c, like, all));
+    }
     return tsr_onnx_out(c, 0, tsr_onnx_constant(c, &(tsr_type){.dtype = TSR_DTYPE_I64}, &count));
 }
 
-/* Reads a shape from integers. */
-static bool make_shape(tsr_onnx_call *c, const char *what, size_t count, const int64_t *dims,
-                       tsr_shape *out_shape) {
+/* Reads a shape from sizes. */
+static bool make_shape(tsr_onnx_call *c, const char *what, size_t count,
+                       const tsr_dim_expression *sizes, tsr_shape *out_shape) {
+    tsr_shape known = {.rank = 0};
     uint64_t all = 0;
     *out_shape = (tsr_shape){.rank = (uint32_t)count};
     for (size_t i = 0; i < count; i++) {
-        if (dims[i] < 0)
-            return tsr_onnx_fail(c, TSR_DIAG_ONNX_SHAPE, "%s: dim %zu is %" PRId64, what, i,
-                                 dims[i]);
-        out_shape->dims[i] = (uint64_t)dims[i];
+        char words[64];
+        snprintf(words, sizeof words, "%s: dim %zu", what, i);
+        if (!tsr_onnx_make_dim(c, words, &sizes[i], &out_shape->dims[i])) return false;
+        if (tsr_dim_is_known(out_shape->dims[i])) known.dims[known.rank++] = out_shape->dims[i];
     }
-    return tsr_shape_count(out_shape, &all) ||
+    return tsr_shape_count(&known, &all) ||
            tsr_onnx_fail(c, TSR_DIAG_ONNX_SHAPE, "%s: more than 2^63 elements", what);
 }
 
-/* -1: the dim that the others leave; 0: the input's dim, unless `allowzero`. */
-static bool reshape_to(tsr_onnx_call *c, MlirValue x, size_t count, int64_t *dims,
-                       bool allow_zero) {
-    tsr_shape shape;
-    size_t open = SIZE_MAX;
-    uint64_t product = 1, all = tsr_onnx_count(x);
-    for (size_t i = 0; i < count; i++) {
-        if (dims[i] == 0 && !allow_zero) dims[i] = (int64_t)tsr_onnx_dim_of(x, (uint32_t)i);
-        if (dims[i] == -1 && open == SIZE_MAX)
-            open = i;
-        else if (__builtin_mul_overflow(product, (uint64_t)dims[i], &product))
-            return tsr_onnx_fail(c, TSR_DIAG_ONNX_SHAPE, "the shape has more than 2^64 elements");
+static bool is_number(const tsr_dim_expression *size) {
+    int64_t number;
+    return tsr_dim_expression_is_number(size, &number);
+}
+
+static bool is_minus_one(const tsr_dim_expression *size) {
+    int64_t number;
+    return tsr_dim_expression_is_number(size, &number) && number == -1;
+}
+
+/* The number of elements. */
+static bool count_elements(tsr_onnx_call *c, size_t count, const tsr_dim_expression *sizes,
+                           size_t without, tsr_dim_expression *out) {
+    *out = tsr_dim_expression_number(1);
+    for (size_t i = 0; i < count; i++)
+        if (i != without && !tsr_dim_expression_multiply(out, &sizes[i], out))
+            return tsr_onnx_fail(c, TSR_DIAG_ONNX_SHAPE,
+                                 "the shape has more than 2^63 elements, or too long a text");
+    return true;
+}
+
+static bool same_size(const tsr_dim_expression *a, const tsr_dim_expression *b) {
+    tsr_dim_expression difference;
+    int64_t number;
+    return tsr_dim_expression_subtract(a, b, &difference) &&
+           tsr_dim_expression_is_number(&difference, &number) && number == 0;
+}
+
+/* "64*N" */
+static const char *size_text(const tsr_dim_expression *size, char out_text[TSR_DIM_TEXT_MAX]) {
+    if (!tsr_dim_expression_print(size, out_text)) snprintf(out_text, TSR_DIM_TEXT_MAX, "…");
+    return out_text;
+}
+
+/* The dim that the others leave of `all` elements. */
+static bool fill_dim(tsr_onnx_call *c, const tsr_dim_expression *all,
+                     const tsr_dim_expression *others, tsr_dim_expression *out) {
+    char text[TSR_DIM_TEXT_MAX], of[TSR_DIM_TEXT_MAX];
+    int64_t number = 0, whole = 0;
+    bool known = tsr_dim_expression_is_number(others, &number);
+    if (known && number == 0) {
+        *out = tsr_dim_expression_number(0);
+        return true;
     }
-    if (open != SIZE_MAX) dims[open] = product ? (int64_t)(all / product) : 0;
-    if (!make_shape(c, "shape", count, dims, &shape)) return false;
-    uint64_t made = 0;
-    if (!tsr_shape_count(&shape, &made) || made != all)
-        return tsr_onnx_fail(c, TSR_DIAG_ONNX_SHAPE,
-                             "the shape has %" PRIu64 " elements; the input has %" PRIu64, made,
-                             all);
+    if (known && tsr_dim_expression_is_number(all, &whole)) {
+        *out = tsr_dim_expression_number(whole / number); /* compared later */
+        return true;
+    }
+    return tsr_dim_expression_divide(all, others, out) ||
+           tsr_onnx_fail(c, TSR_DIAG_ONNX_OPEN,
+                         "the size of a dim is -1, and %s elements are not a multiple of %s for "
+                         "all sizes of open dims; give them sizes: --dim NAME=SIZE",
+                         size_text(all, of), size_text(others, text));
+}
+
+/* -1: the dim that the others leave; 0: the input's dim, unless `allowzero`. */
+static bool reshape_to(tsr_onnx_call *c, MlirValue x, size_t count, tsr_dim_expression *sizes,
+                       bool allow_zero) {
+    tsr_shape shape, from = tsr_onnx_type_of(x).shape;
+    tsr_dim_expression own[TSR_RANK_MAX], all, made;
+    size_t left = SIZE_MAX;
+    char text[TSR_DIM_TEXT_MAX], of[TSR_DIM_TEXT_MAX];
+    for (uint32_t i = 0; i < from.rank; i++) own[i] = tsr_dim_to_expression(c->arena, from.dims[i]);
+    for (size_t i = 0; i < count; i++) {
+        int64_t number = 1;
+        tsr_dim_expression_is_number(&sizes[i], &number);
+        if (number == 0 && !allow_zero)
+            sizes[i] = i < from.rank ? own[i] : tsr_dim_expression_number(1);
+        if (left == SIZE_MAX && is_minus_one(&sizes[i])) left = i;
+    }
+    if (!count_elements(c, from.rank, own, SIZE_MAX, &all) ||
+        !count_elements(c, count, sizes, left, &made) ||
+        (left != SIZE_MAX && !fill_dim(c, &all, &made, &sizes[left])) ||
+        !make_shape(c, "shape", count, sizes, &shape) ||
+        !count_elements(c, count, sizes, SIZE_MAX, &made))
+        return false;
+    bool same = same_size(&made, &all);
+    if (!same && (!is_number(&made) || !is_number(&all)))
+        return tsr_onnx_fail(c, TSR_DIAG_ONNX_OPEN,
+                             "the shape has %s elements, and the input %s, which is not the same "
+                             "for all sizes of open dims; give them sizes: --dim NAME=SIZE",
+                             size_text(&made, text), size_text(&all, of));
+    if (!same)
+        return tsr_onnx_fail(c, TSR_DIAG_ONNX_SHAPE, "the shape has %s elements; the input has %s",
+                             size_text(&made, text), size_text(&all, of));
     return tsr_onnx_out(c, 0, tsr_onnx_reshape(c, x, &shape));
 }
 
 bool tsr_onnx_rule_reshape(tsr_onnx_call *c) {
-    int64_t dims[TSR_RANK_MAX];
+    tsr_dim_expression sizes[TSR_RANK_MAX];
     size_t count = 0;
     MlirValue x = tsr_onnx_in(c, 0);
     bool allow_zero = tsr_onnx_attr_i(c, "allowzero", 0) != 0;
-    return tsr_onnx_in_ints(c, 1, "shape", TSR_RANK_MAX, dims, &count) && !c->failed &&
-           reshape_to(c, x, count, dims, allow_zero);
+    return tsr_onnx_in_sizes(c, 1, "shape", TSR_RANK_MAX, sizes, &count) && !c->failed &&
+           reshape_to(c, x, count, sizes, allow_zero);
 }
 
 bool tsr_onnx_rule_flatten(tsr_onnx_call *c) {
@@ -82,7 +164,8 @@ bool tsr_onnx_rule_flatten(tsr_onnx_call *c) {
     if (axis < 0) axis += shape.rank;
     if (axis < 0 || axis > (int64_t)shape.rank)
         return tsr_onnx_fail(c, TSR_DIAG_ONNX_ATTRIBUTE, "attribute 'axis' is out of range");
-    for (uint32_t i = 0; i < shape.rank; i++) flat.dims[i >= (uint32_t)axis] *= shape.dims[i];
+    flat.dims[0] = tsr_onnx_volume(c, &shape, 0, (uint32_t)axis);
+    flat.dims[1] = tsr_onnx_volume(c, &shape, (uint32_t)axis, shape.rank);
     return tsr_onnx_out(c, 0, tsr_onnx_reshape(c, x, &flat));
 }
 
@@ -91,19 +174,23 @@ bool tsr_onnx_rule_squeeze(tsr_onnx_call *c) {
     size_t count = 0, next = 0;
     bool given = false;
     MlirValue x = tsr_onnx_in(c, 0);
-    tsr_shape shape = tsr_onnx_type_of(x).shape, kept = {0};
+    tsr_shape shape = tsr_onnx_type_of(x).shape, squeezed = {0};
     if (!tsr_onnx_ints_of(c, "axes", 1, TSR_RANK_MAX, axes, &count, &given) || c->failed ||
         !tsr_onnx_axes(c, "axes", shape.rank, count, axes))
         return false;
     for (uint32_t i = 0; i < shape.rank; i++) {
         bool named = given ? next < count && axes[next] == (int64_t)i : shape.dims[i] == 1;
+        char text[TSR_DIM_TEXT_MAX];
+        if (!given && tsr_dim_is_open(shape.dims[i]))
+            return tsr_onnx_fail_open(c, "a dim", shape.dims[i],
+                                      "the rank of the result depends on whether it is 1");
         if (named && shape.dims[i] != 1)
-            return tsr_onnx_fail(c, TSR_DIAG_ONNX_SHAPE, "axis %u has size %" PRIu64 "; expected 1",
-                                 i, shape.dims[i]);
+            return tsr_onnx_fail(c, TSR_DIAG_ONNX_SHAPE, "axis %u has size %s; expected 1", i,
+                                 tsr_dim_text(shape.dims[i], text));
         next += named;
-        if (!named) kept.dims[kept.rank++] = shape.dims[i];
+        if (!named) squeezed.dims[squeezed.rank++] = shape.dims[i];
     }
-    return tsr_onnx_out(c, 0, tsr_onnx_reshape(c, x, &kept));
+    return tsr_onnx_out(c, 0, tsr_onnx_reshape(c, x, &squeezed));
 }
 
 bool tsr_onnx_rule_unsqueeze(tsr_onnx_call *c) {
@@ -149,11 +236,11 @@ bool tsr_onnx_rule_transpose(tsr_onnx_call *c) {
 
 /* Broadcasting goes both ways: a dim of 1 in the shape keeps the input's. */
 bool tsr_onnx_rule_expand(tsr_onnx_call *c) {
-    int64_t dims[TSR_RANK_MAX];
+    tsr_dim_expression dims[TSR_RANK_MAX];
     size_t count = 0;
     MlirValue x = tsr_onnx_in(c, 0);
     tsr_shape shape, from = tsr_onnx_type_of(x).shape;
-    if (!tsr_onnx_in_ints(c, 1, "shape", TSR_RANK_MAX, dims, &count) ||
+    if (!tsr_onnx_in_sizes(c, 1, "shape", TSR_RANK_MAX, dims, &count) ||
         !make_shape(c, "shape", count, dims, &shape))
         return false;
     uint32_t rank = from.rank > shape.rank ? from.rank : shape.rank;
@@ -161,9 +248,10 @@ bool tsr_onnx_rule_expand(tsr_onnx_call *c) {
     for (uint32_t i = 0; i < rank; i++) {
         uint64_t a = i + from.rank >= rank ? from.dims[i + from.rank - rank] : 1;
         uint64_t b = i + shape.rank >= rank ? shape.dims[i + shape.rank - rank] : 1;
+        char text[TSR_DIM_TEXT_MAX], other[TSR_DIM_TEXT_MAX];
         if (a != b && a != 1 && b != 1)
-            return tsr_onnx_fail(c, TSR_DIAG_ONNX_SHAPE,
-                                 "dims of %" PRIu64 " and %" PRIu64 " cannot be broadcast", a, b);
+            return tsr_onnx_fail(c, TSR_DIAG_ONNX_SHAPE, "dims of %s and %s cannot be broadcast",
+                                 tsr_dim_text(a, text), tsr_dim_text(b, other));
         full.dims[i] = a == 1 ? b : a;
     }
     return tsr_onnx_out(c, 0, tsr_onnx_broadcast(c, x, &full));
@@ -201,10 +289,10 @@ bool tsr_onnx_rule_constant(tsr_onnx_call *c) {
 
 bool tsr_onnx_rule_constant_of_shape(tsr_onnx_call *c) {
     const tsr_onnx_attribute *a = tsr_onnx_attr(c, "value");
-    int64_t dims[TSR_RANK_MAX];
+    tsr_dim_expression dims[TSR_RANK_MAX];
     size_t count = 0;
     tsr_shape shape;
-    if (!tsr_onnx_in_ints(c, 0, "shape", TSR_RANK_MAX, dims, &count) ||
+    if (!tsr_onnx_in_sizes(c, 0, "shape", TSR_RANK_MAX, dims, &count) ||
         !make_shape(c, "shape", count, dims, &shape))
         return false;
     if (!a || !a->t) return tsr_onnx_out(c, 0, tsr_onnx_filled(c, TSR_DTYPE_F32, &shape, 0));
@@ -216,9 +304,57 @@ bool tsr_onnx_rule_constant_of_shape(tsr_onnx_call *c) {
     return tsr_onnx_out(c, 0, tsr_onnx_broadcast(c, y, &shape));
 }
 
+/* Positions of a dim: start + i * delta for `size` numbers i. */
+static bool emit_range(tsr_onnx_call *c, uint64_t size) {
+    MlirValue first = tsr_onnx_in(c, 0);
+    tsr_dtype dtype = tsr_onnx_dtype(first);
+    MlirValue positions = tsr_onnx_iota(c, TSR_DTYPE_I64, 1, 0, size);
+    MlirValue scaled = tsr_onnx_is_float(first) ? tsr_onnx_cast(c, positions, dtype) : positions;
+    MlirValue step = tsr_onnx_cast(c, tsr_onnx_in(c, 2), tsr_onnx_dtype(scaled));
+    MlirValue origin = tsr_onnx_cast(c, first, tsr_onnx_dtype(scaled));
+    step = tsr_onnx_reshape(c, step, &(tsr_shape){.rank = 0});
+    origin = tsr_onnx_reshape(c, origin, &(tsr_shape){.rank = 0});
+    MlirValue y = EMIT(c, "add", EMIT(c, "mul", scaled, step), origin);
+    return tsr_onnx_out(c, 0, tsr_onnx_cast(c, y, dtype));
+}
+
+/* True if a number of the range depends on an open dim. */
+static bool range_is_open(tsr_onnx_call *c) {
+    bool open = false;
+    for (size_t i = 0; i < 3; i++) {
+        const tsr_onnx_known *known =
+            tsr_onnx_evaluate_open(c->importer, tsr_onnx_in_or_null(c, i));
+        open = open || (known && known->open);
+    }
+    return open;
+}
+
+/* Integers in steps of 1, 2 …: ceil((limit - start) / delta). */
+static bool open_range(tsr_onnx_call *c) {
+    tsr_dim_expression start, limit, size;
+    int64_t delta = 0;
+    size_t count = 0;
+    uint64_t dim = 0;
+    if (!tsr_onnx_in_sizes(c, 0, "start", 1, &start, &count) ||
+        !tsr_onnx_in_sizes(c, 1, "limit", 1, &limit, &count) ||
+        !tsr_onnx_in_int(c, 2, "delta", &delta))
+        return false;
+    tsr_dim_expression by = tsr_dim_expression_number(delta);
+    tsr_dim_expression up = tsr_dim_expression_number(delta - 1);
+    bool computed = delta > 0 && tsr_dim_expression_subtract(&limit, &start, &size) &&
+                    (delta == 1 || (tsr_dim_expression_add(&size, &up, &size) &&
+                                    tsr_dim_expression_floor(c->arena, &size, &by, &size)));
+    if (!computed)
+        return tsr_onnx_fail(c, TSR_DIAG_ONNX_OPEN,
+                             "a range that depends on open dims has the step %" PRId64
+                             "; give them sizes: --dim NAME=SIZE",
+                             delta);
+    return tsr_onnx_make_dim(c, "the length of the range", &size, &dim) && emit_range(c, dim);
+}
+
 bool tsr_onnx_rule_range(tsr_onnx_call *c) {
     double start = 0, limit = 0, delta = 0;
-    MlirValue first = tsr_onnx_in(c, 0);
+    if (range_is_open(c)) return open_range(c);
     if (!tsr_onnx_in_f64(c, 0, "start", &start) || !tsr_onnx_in_f64(c, 1, "limit", &limit) ||
         !tsr_onnx_in_f64(c, 2, "delta", &delta))
         return false;
@@ -228,22 +364,14 @@ bool tsr_onnx_rule_range(tsr_onnx_call *c) {
                              start, limit, delta);
     uint64_t size = count > 0 ? (uint64_t)count : 0;
     size += count > 0 && (double)size < count;
-    tsr_dtype dtype = tsr_onnx_dtype(first);
-    MlirValue places = tsr_onnx_places(c, TSR_DTYPE_I64, 1, 0, size);
-    MlirValue scaled = tsr_onnx_is_float(first) ? tsr_onnx_cast(c, places, dtype) : places;
-    MlirValue step = tsr_onnx_cast(c, tsr_onnx_in(c, 2), tsr_onnx_dtype(scaled));
-    MlirValue origin = tsr_onnx_cast(c, first, tsr_onnx_dtype(scaled));
-    step = tsr_onnx_reshape(c, step, &(tsr_shape){.rank = 0});
-    origin = tsr_onnx_reshape(c, origin, &(tsr_shape){.rank = 0});
-    MlirValue y = EMIT(c, "add", EMIT(c, "mul", scaled, step), origin);
-    return tsr_onnx_out(c, 0, tsr_onnx_cast(c, y, dtype));
+    return emit_range(c, size);
 }
 
-/* The places where row and column numbers differ by at most, or at least, k. */
+/* The positions where row and column numbers differ by at most, or at least, k. */
 static MlirValue diagonal(tsr_onnx_call *c, uint64_t rows, uint64_t columns, int64_t k,
                           tsr_predicate predicate) {
-    MlirValue row = tsr_onnx_places(c, TSR_DTYPE_I64, 2, 0, rows);
-    MlirValue column = tsr_onnx_places(c, TSR_DTYPE_I64, 2, 1, columns);
+    MlirValue row = tsr_onnx_iota(c, TSR_DTYPE_I64, 2, 0, rows);
+    MlirValue column = tsr_onnx_iota(c, TSR_DTYPE_I64, 2, 1, columns);
     MlirValue offset = EMIT(c, "sub", column, row);
     return tsr_onnx_compare(c, predicate, offset, tsr_onnx_number(c, offset, (double)k));
 }
@@ -256,9 +384,9 @@ bool tsr_onnx_rule_trilu(tsr_onnx_call *c) {
         return false;
     uint32_t rank = tsr_onnx_rank(x);
     bool upper = tsr_onnx_attr_i(c, "upper", 1) != 0;
-    MlirValue kept = diagonal(c, tsr_onnx_dim_of(x, rank - 2), tsr_onnx_dim_of(x, rank - 1), k,
-                              upper ? TSR_PREDICATE_GE : TSR_PREDICATE_LE);
-    return tsr_onnx_out(c, 0, EMIT(c, "where", kept, x, ZERO(c, x)));
+    MlirValue squeezed = diagonal(c, tsr_onnx_dim_of(x, rank - 2), tsr_onnx_dim_of(x, rank - 1), k,
+                                  upper ? TSR_PREDICATE_GE : TSR_PREDICATE_LE);
+    return tsr_onnx_out(c, 0, EMIT(c, "where", squeezed, x, ZERO(c, x)));
 }
 
 bool tsr_onnx_rule_eye_like(tsr_onnx_call *c) {
@@ -283,6 +411,40 @@ bool tsr_onnx_rule_concat(tsr_onnx_call *c) {
            tsr_onnx_out(c, 0, tsr_onnx_concat(c, c->input_count, c->inputs, axis));
 }
 
+/* Without given sizes: as many positions for each part, but the last. */
+static bool split_evenly(tsr_onnx_call *c, MlirValue x, uint32_t axis, size_t parts,
+                         int64_t *out_sizes) {
+    uint64_t size = 0;
+    int64_t at = 0;
+    if (!tsr_onnx_known_dim(c, "the input", x, axis, &size)) return false;
+    int64_t dim = (int64_t)size, each = (dim + (int64_t)parts - 1) / (int64_t)parts;
+    for (size_t i = 0; i < parts; i++) {
+        out_sizes[i] = at + each <= dim ? each : dim - at;
+        at += out_sizes[i];
+    }
+    return true;
+}
+
+/* Parts of an open dim, which add up to it. */
+static bool split_open(tsr_onnx_call *c, MlirValue x, uint32_t axis, size_t parts) {
+    tsr_dim_expression *sizes = TSR_NEW(c->arena, tsr_dim_expression, parts + 1);
+    tsr_dim_expression at = tsr_dim_expression_number(0);
+    tsr_dim_expression dim = tsr_dim_to_expression(c->arena, tsr_onnx_dim_of(x, axis));
+    size_t count = 0;
+    TSR_NEED(sizes);
+    if (!tsr_onnx_in_sizes(c, 1, "split", parts, sizes, &count)) return false;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t start, size;
+        if (!tsr_onnx_make_dim(c, "the start of a part", &at, &start) ||
+            !tsr_onnx_make_dim(c, "the size of a part", &sizes[i], &size))
+            return false;
+        tsr_onnx_out(c, i, tsr_onnx_slice_open(c, x, axis, start, size, 1));
+        if (!tsr_dim_expression_add(&at, &sizes[i], &at)) return false;
+    }
+    return (count == parts && same_size(&at, &dim)) ||
+           tsr_onnx_fail(c, TSR_DIAG_ONNX_SHAPE, "the parts do not add up to the axis");
+}
+
 bool tsr_onnx_rule_split(tsr_onnx_call *c) {
     MlirValue x = tsr_onnx_in(c, 0);
     size_t count = 0, parts = c->output_count;
@@ -290,16 +452,16 @@ bool tsr_onnx_rule_split(tsr_onnx_call *c) {
     uint32_t axis;
     int64_t *sizes = TSR_NEW(c->arena, int64_t, parts + 1), at = 0;
     TSR_NEED(sizes);
-    if (!tsr_onnx_axis(c, "axis", tsr_onnx_attr_i(c, "axis", 0), tsr_onnx_rank(x), &axis) ||
-        !tsr_onnx_ints_of(c, "split", 1, parts, sizes, &count, &given))
+    if (!tsr_onnx_axis(c, "axis", tsr_onnx_attr_i(c, "axis", 0), tsr_onnx_rank(x), &axis))
         return false;
-    int64_t dim = (int64_t)tsr_onnx_dim_of(x, axis),
-            each = (dim + (int64_t)parts - 1) / (int64_t)parts;
-    for (size_t i = 0; i < parts && !given; i++) {
-        sizes[i] = at + each <= dim ? each : dim - at;
-        at += sizes[i];
-    }
-    at = 0;
+    if (tsr_dim_is_open(tsr_onnx_dim_of(x, axis)) && tsr_onnx_has(c, 1))
+        return split_open(c, x, axis, parts);
+    if (!tsr_onnx_ints_of(c, "split", 1, parts, sizes, &count, &given) ||
+        (!given && !split_evenly(c, x, axis, parts, sizes)))
+        return false;
+    uint64_t size = 0;
+    if (!tsr_onnx_known_dim(c, "the input", x, axis, &size)) return false;
+    int64_t dim = (int64_t)size;
     for (size_t i = 0; i < parts; i++) {
         if (sizes[i] < 0 || sizes[i] > dim - at || (given && count != parts))
             return tsr_onnx_fail(c, TSR_DIAG_ONNX_SHAPE,
@@ -310,14 +472,14 @@ bool tsr_onnx_rule_split(tsr_onnx_call *c) {
     return !c->failed;
 }
 
-/* Places `first`, `first + step` … of one dim, which may go backwards. */
+/* Positions `first`, `first + step` … of one dim, which may go backwards. */
 static MlirValue walk_dim(tsr_onnx_call *c, MlirValue x, uint32_t dim, int64_t first, int64_t size,
                           int64_t step) {
     if (step > 0) return tsr_onnx_slice_dim(c, x, dim, size ? first : 0, size, step);
-    int64_t *places = TSR_NEW(c->arena, int64_t, (size_t)size + 1);
-    TSR_NEED(places);
-    for (int64_t i = 0; i < size; i++) places[i] = first + i * step;
-    return tsr_onnx_gather(c, x, tsr_onnx_int_list(c, (size_t)size, places), dim);
+    int64_t *positions = TSR_NEW(c->arena, int64_t, (size_t)size + 1);
+    TSR_NEED(positions);
+    for (int64_t i = 0; i < size; i++) positions[i] = first + i * step;
+    return tsr_onnx_gather(c, x, tsr_onnx_int_list(c, (size_t)size, positions), dim);
 }
 
 /* One axis as NumPy's x[start:end:step]. */
@@ -329,19 +491,98 @@ static MlirValue slice_axis(tsr_onnx_call *c, MlirValue x, uint32_t axis, int64_
     if (end < 0) end = end < -dim ? low : end + dim;
     start = start > high ? high : start;
     end = end > high ? high : end;
-    int64_t way = step > 0 ? end - start : start - end, stride = step > 0 ? step : -step;
-    int64_t size = way > 0 ? (way - 1) / stride + 1 : 0;
+    int64_t distance = step > 0 ? end - start : start - end, stride = step > 0 ? step : -step;
+    int64_t size = distance > 0 ? (distance - 1) / stride + 1 : 0;
     return walk_dim(c, x, axis, start, size, step);
+}
+
+/* A bound of x[start:end] as a position from 0 to the size of the dim. */
+static bool clamp_bound(tsr_onnx_call *c, const tsr_dim_expression *dim, tsr_dim_expression *at) {
+    tsr_dim_range range = tsr_onnx_range(c->importer, at);
+    tsr_dim_expression zero = tsr_dim_expression_number(0), beyond;
+    if (range.high < 0) { /* INT64_MIN and the like: before the first position */
+        if (range.high <= -INT32_MAX || !tsr_dim_expression_add(at, dim, at))
+            *at = zero;
+        else if (tsr_onnx_range(c->importer, at).low < 0 &&
+                 !tsr_dim_expression_max(c->arena, at, &zero, at))
+            return false;
+        return true;
+    }
+    if (range.low < 0) return false;
+    if (range.low >= INT32_MAX) { /* INT64_MAX and the like: to the end */
+        *at = *dim;
+        return true;
+    }
+    if (!tsr_dim_expression_subtract(at, dim, &beyond)) return false;
+    tsr_dim_range by = tsr_onnx_range(c->importer, &beyond);
+    if (by.high <= 0) return true;
+    if (by.low < 0) return tsr_dim_expression_min(c->arena, at, dim, at);
+    *at = *dim;
+    return true;
+}
+
+/* As slice_axis, for an axis or bounds that are open; steps go forward. */
+static MlirValue slice_open(tsr_onnx_call *c, MlirValue x, uint32_t axis, tsr_dim_expression start,
+                            tsr_dim_expression end, int64_t step) {
+    tsr_dim_expression dim = tsr_dim_to_expression(c->arena, tsr_onnx_dim_of(x, axis)), size;
+    uint64_t first = 0, count = 0;
+    if (step < 1)
+        return tsr_onnx_fail_value(c, TSR_DIAG_ONNX_OPEN,
+                                   "axis %u or a bound is open, and the step is %" PRId64
+                                   "; give the open dims sizes: --dim NAME=SIZE",
+                                   axis, step);
+    tsr_dim_expression by = tsr_dim_expression_number(step);
+    tsr_dim_expression up = tsr_dim_expression_number(step - 1);
+    if (!clamp_bound(c, &dim, &start) || !clamp_bound(c, &dim, &end) ||
+        !tsr_dim_expression_subtract(&end, &start, &size) ||
+        (step > 1 && (!tsr_dim_expression_add(&size, &up, &size) ||
+                      !tsr_dim_expression_floor(c->arena, &size, &by, &size))))
+        return tsr_onnx_fail_value(c, TSR_DIAG_ONNX_OPEN,
+                                   "whether a bound of axis %u is below 0 depends on open dims; "
+                                   "give them sizes: --dim NAME=SIZE",
+                                   axis);
+    tsr_dim_range range = tsr_onnx_range(c->importer, &size);
+    if (range.high <= 0) size = start = tsr_dim_expression_number(0);
+    tsr_dim_expression none = tsr_dim_expression_number(0);
+    if (range.high > 0 && range.low < 0) tsr_dim_expression_max(c->arena, &size, &none, &size);
+    if (!tsr_onnx_make_dim(c, "the start of the slice", &start, &first) ||
+        !tsr_onnx_make_dim(c, "the size of the slice", &size, &count))
+        return (MlirValue){NULL};
+    return tsr_onnx_slice_open(c, x, axis, first, count, step);
+}
+
+static MlirValue slice_any(tsr_onnx_call *c, MlirValue x, uint32_t axis,
+                           const tsr_dim_expression *start, const tsr_dim_expression *end,
+                           int64_t step) {
+    int64_t first, last;
+    bool known = tsr_dim_is_known(tsr_onnx_dim_of(x, axis)) &&
+                 tsr_dim_expression_is_number(start, &first) &&
+                 tsr_dim_expression_is_number(end, &last);
+    return known ? slice_axis(c, x, axis, first, last, step)
+                 : slice_open(c, x, axis, *start, *end, step);
+}
+
+/* The bounds of a slice: attributes before version 10, inputs since. */
+static bool read_bounds(tsr_onnx_call *c, const char *name, size_t input, tsr_dim_expression *out,
+                        size_t *out_count) {
+    int64_t numbers[TSR_RANK_MAX];
+    bool given = false;
+    if (!tsr_onnx_attr(c, name) && tsr_onnx_has(c, input))
+        return tsr_onnx_in_sizes(c, input, name, TSR_RANK_MAX, out, out_count);
+    if (!tsr_onnx_ints_of(c, name, input, TSR_RANK_MAX, numbers, out_count, &given)) return false;
+    for (size_t i = 0; i < *out_count; i++) out[i] = tsr_dim_expression_number(numbers[i]);
+    return true;
 }
 
 bool tsr_onnx_rule_slice(tsr_onnx_call *c) {
     MlirValue x = tsr_onnx_in(c, 0);
-    int64_t starts[TSR_RANK_MAX], ends[TSR_RANK_MAX], axes[TSR_RANK_MAX], steps[TSR_RANK_MAX];
+    tsr_dim_expression starts[TSR_RANK_MAX], ends[TSR_RANK_MAX];
+    int64_t axes[TSR_RANK_MAX], steps[TSR_RANK_MAX];
     size_t count = 0, end_count = 0, axis_count = 0, step_count = 0;
-    bool given = false, has_axes = false, has_steps = false;
+    bool has_axes = false, has_steps = false;
     for (int64_t i = 0; i < TSR_RANK_MAX; i++) axes[i] = i, steps[i] = 1;
-    if (!tsr_onnx_ints_of(c, "starts", 1, TSR_RANK_MAX, starts, &count, &given) ||
-        !tsr_onnx_ints_of(c, "ends", 2, TSR_RANK_MAX, ends, &end_count, &given) ||
+    if (!read_bounds(c, "starts", 1, starts, &count) ||
+        !read_bounds(c, "ends", 2, ends, &end_count) ||
         !tsr_onnx_ints_of(c, "axes", 3, TSR_RANK_MAX, axes, &axis_count, &has_axes) ||
         !tsr_onnx_ints_of(c, "steps", 4, TSR_RANK_MAX, steps, &step_count, &has_steps))
         return false;
@@ -354,7 +595,7 @@ bool tsr_onnx_rule_slice(tsr_onnx_call *c) {
         if (!tsr_onnx_axis(c, "axes", axes[i], tsr_onnx_rank(x), &axis)) return false;
         if (steps[i] == 0 || steps[i] == INT64_MIN)
             return tsr_onnx_fail(c, TSR_DIAG_ONNX_INPUT, "a step is %" PRId64, steps[i]);
-        x = slice_axis(c, x, axis, starts[i], ends[i], steps[i]);
+        x = slice_any(c, x, axis, &starts[i], &ends[i], steps[i]);
     }
     return tsr_onnx_out(c, 0, x);
 }
@@ -362,18 +603,18 @@ bool tsr_onnx_rule_slice(tsr_onnx_call *c) {
 /* ---- repeating and padding ------------------------------------------------------------------- */
 
 bool tsr_onnx_rule_tile(tsr_onnx_call *c) {
-    int64_t repeats[TSR_RANK_MAX];
+    tsr_dim_expression repeats[TSR_RANK_MAX];
     size_t count = 0;
     MlirValue x = tsr_onnx_in(c, 0);
-    if (!tsr_onnx_in_ints(c, 1, "repeats", TSR_RANK_MAX, repeats, &count)) return false;
+    if (!tsr_onnx_in_sizes(c, 1, "repeats", TSR_RANK_MAX, repeats, &count)) return false;
     if (count != tsr_onnx_rank(x))
         return tsr_onnx_fail(c, TSR_DIAG_ONNX_INPUT, "%zu repeats for %u dims", count,
                              tsr_onnx_rank(x));
     for (uint32_t i = 0; i < count; i++) {
         tsr_shape shape = tsr_onnx_type_of(x).shape, split = shape, full;
-        if (repeats[i] == 1) continue;
-        if (repeats[i] < 0)
-            return tsr_onnx_fail(c, TSR_DIAG_ONNX_INPUT, "a repeat is %" PRId64, repeats[i]);
+        uint64_t times;
+        if (!tsr_onnx_make_dim(c, "a repeat", &repeats[i], &times)) return false;
+        if (times == 1) continue;
         if (shape.rank == TSR_RANK_MAX)
             return tsr_onnx_fail(c, TSR_DIAG_ONNX_SHAPE,
                                  "the input has %u dims; at most %d can be "
@@ -382,17 +623,16 @@ bool tsr_onnx_rule_tile(tsr_onnx_call *c) {
         for (uint32_t k = shape.rank++; k > i; k--) shape.dims[k] = shape.dims[k - 1];
         shape.dims[i] = 1;
         full = shape;
-        full.dims[i] = (uint64_t)repeats[i];
-        if (__builtin_mul_overflow(split.dims[i], (uint64_t)repeats[i], &split.dims[i]))
-            return tsr_onnx_fail(c, TSR_DIAG_ONNX_SHAPE, "more than 2^64 elements");
+        full.dims[i] = times;
+        split.dims[i] = tsr_onnx_times(c, split.dims[i], times);
         x = tsr_onnx_broadcast(c, tsr_onnx_reshape(c, x, &shape), &full);
         x = tsr_onnx_reshape(c, x, &split);
     }
     return tsr_onnx_out(c, 0, x);
 }
 
-/* The place that a padded place shows: reflected, wrapped around, or the nearest. */
-static int64_t pad_place(const char *mode, int64_t at, int64_t dim) {
+/* The position that a padded position shows: reflected, wrapped around, or the nearest. */
+static int64_t pad_position(const char *mode, int64_t at, int64_t dim) {
     if (strcmp(mode, "edge") == 0) return at < 0 ? 0 : at >= dim ? dim - 1 : at;
     if (strcmp(mode, "wrap") == 0) return ((at % dim) + dim) % dim;
     int64_t period = dim > 1 ? 2 * (dim - 1) : 1;
@@ -402,14 +642,16 @@ static int64_t pad_place(const char *mode, int64_t at, int64_t dim) {
 
 static MlirValue pad_dim(tsr_onnx_call *c, MlirValue x, uint32_t dim, const char *mode, int64_t low,
                          int64_t high) {
-    int64_t size = (int64_t)tsr_onnx_dim_of(x, dim), count = size + low + high;
+    uint64_t of = 0;
     if (low == 0 && high == 0) return x;
+    if (!tsr_onnx_known_dim(c, "the input", x, dim, &of)) return (MlirValue){NULL};
+    int64_t size = (int64_t)of, count = size + low + high;
     if (size == 0 || count < 0)
         return tsr_onnx_fail_value(c, TSR_DIAG_ONNX_SHAPE, "an empty dim cannot be padded so");
-    int64_t *places = TSR_NEW(c->arena, int64_t, (size_t)count + 1);
-    TSR_NEED(places);
-    for (int64_t i = 0; i < count; i++) places[i] = pad_place(mode, i - low, size);
-    return tsr_onnx_gather(c, x, tsr_onnx_int_list(c, (size_t)count, places), dim);
+    int64_t *positions = TSR_NEW(c->arena, int64_t, (size_t)count + 1);
+    TSR_NEED(positions);
+    for (int64_t i = 0; i < count; i++) positions[i] = pad_position(mode, i - low, size);
+    return tsr_onnx_gather(c, x, tsr_onnx_int_list(c, (size_t)count, positions), dim);
 }
 
 /* Negative padding cuts off. */
@@ -420,12 +662,13 @@ static MlirValue pad_constant(tsr_onnx_call *c, MlirValue x, const int64_t *low,
     uint32_t rank = tsr_onnx_rank(x);
     for (uint32_t i = 0; i < rank; i++) {
         int64_t cut_low = low[i] < 0 ? -low[i] : 0, cut_high = high[i] < 0 ? -high[i] : 0;
-        int64_t left = (int64_t)tsr_onnx_dim_of(x, i) - cut_low - cut_high;
+        uint64_t left = tsr_onnx_dim_of(x, i);
         added_low[i] = low[i] > 0 ? low[i] : 0;
         added_high[i] = high[i] > 0 ? high[i] : 0;
-        if (left < 0)
+        if (!tsr_dim_subtract(left, (uint64_t)cut_low, &left) ||
+            !tsr_dim_subtract(left, (uint64_t)cut_high, &left))
             return tsr_onnx_fail_value(c, TSR_DIAG_ONNX_SHAPE, "dim %u is cut below 0", i);
-        x = tsr_onnx_slice_dim(c, x, i, cut_low, left, 1);
+        x = tsr_onnx_slice_open(c, x, i, (uint64_t)cut_low, left, 1);
     }
     const tsr_onnx_known *known =
         mlirValueIsNull(value) ? NULL : tsr_onnx_evaluate(c->importer, value);
@@ -485,7 +728,9 @@ bool tsr_onnx_rule_center_crop_pad(tsr_onnx_call *c) {
     for (size_t i = 0; i < count; i++) {
         uint32_t axis;
         if (!tsr_onnx_axis(c, "axes", axes[i], tsr_onnx_rank(x), &axis)) return false;
-        int64_t more = sizes[i] - (int64_t)tsr_onnx_dim_of(x, axis);
+        uint64_t size = 0;
+        if (!tsr_onnx_known_dim(c, "the input", x, axis, &size)) return false;
+        int64_t more = sizes[i] - (int64_t)size;
         int64_t half = more >= 0 ? more / 2 : -((-more) / 2);
         low[axis] = half;
         high[axis] = more - half;
@@ -508,15 +753,18 @@ bool tsr_onnx_rule_depth_to_space(tsr_onnx_call *c) {
     bool is_crd = strcmp(tsr_onnx_attr_s(c, "mode", "DCR"), "CRD") == 0;
     if (!tsr_onnx_need_rank(c, "the input", x, 4, 4)) return false;
     const tsr_shape s = tsr_onnx_type_of(x).shape;
-    uint64_t b = (uint64_t)block, area = b * b;
-    if (block < 1 || block > INT32_MAX || s.dims[1] % area)
+    uint64_t b = (uint64_t)block, area = b * b, channels = 0;
+    if (!tsr_onnx_known_dim(c, "the input", x, 1, &channels)) return false;
+    if (block < 1 || block > INT32_MAX || channels % area)
         return tsr_onnx_fail(c, TSR_DIAG_ONNX_ATTRIBUTE,
-                             "%" PRIu64 " channels are no multiple of blocks of %" PRId64,
+                             "%" PRIu64 " channels are not a multiple of blocks of %" PRId64,
                              s.dims[1], block);
     uint64_t d = s.dims[1] / area;
     const tsr_shape dcr = {.rank = 6, .dims = {s.dims[0], b, b, d, s.dims[2], s.dims[3]}};
     const tsr_shape crd = {.rank = 6, .dims = {s.dims[0], d, b, b, s.dims[2], s.dims[3]}};
-    const tsr_shape four = {.rank = 4, .dims = {s.dims[0], d, s.dims[2] * b, s.dims[3] * b}};
+    const tsr_shape four = {
+        .rank = 4,
+        .dims = {s.dims[0], d, tsr_onnx_times(c, s.dims[2], b), tsr_onnx_times(c, s.dims[3], b)}};
     return tsr_onnx_out(
         c, 0,
         regroup(c, x, is_crd ? &crd : &dcr,
@@ -529,14 +777,18 @@ bool tsr_onnx_rule_space_to_depth(tsr_onnx_call *c) {
     int64_t block = tsr_onnx_attr_i(c, "blocksize", 0);
     if (!tsr_onnx_need_rank(c, "the input", x, 4, 4)) return false;
     const tsr_shape s = tsr_onnx_type_of(x).shape;
-    uint64_t b = (uint64_t)block;
-    if (block < 1 || block > INT32_MAX || s.dims[2] % b || s.dims[3] % b)
+    uint64_t b = (uint64_t)block, rows = 0, columns = 0;
+    for (uint32_t i = 2; i < 4; i++)
+        if (tsr_dim_is_open(s.dims[i]) && block > 0 && !tsr_dim_divide(s.dims[i], b, &rows))
+            return tsr_onnx_fail_open(c, "a dim of the image", s.dims[i],
+                                      "it must be a multiple of the blocks");
+    if (block < 1 || block > INT32_MAX || !tsr_dim_divide(s.dims[2], b, &rows) ||
+        !tsr_dim_divide(s.dims[3], b, &columns))
         return tsr_onnx_fail(c, TSR_DIAG_ONNX_ATTRIBUTE,
-                             "the image is no multiple of blocks of %" PRId64, block);
-    const tsr_shape six = {.rank = 6,
-                           .dims = {s.dims[0], s.dims[1], s.dims[2] / b, b, s.dims[3] / b, b}};
-    const tsr_shape four = {.rank = 4,
-                            .dims = {s.dims[0], s.dims[1] * b * b, s.dims[2] / b, s.dims[3] / b}};
+                             "the image is not a multiple of blocks of %" PRId64, block);
+    const tsr_shape six = {.rank = 6, .dims = {s.dims[0], s.dims[1], rows, b, columns, b}};
+    const tsr_shape four = {
+        .rank = 4, .dims = {s.dims[0], tsr_onnx_times(c, s.dims[1], b * b), rows, columns}};
     bool is_crd = strcmp(tsr_onnx_attr_s(c, "mode", "DCR"), "CRD") == 0;
     return tsr_onnx_out(
         c, 0,

@@ -13,9 +13,9 @@
 #include <string.h>
 
 enum { SIZE_MAX_OF_SIGNAL = 1 << 13 };
-static const double turn = 6.283185307179586476925286766559;
+static const double two_pi = 6.283185307179586476925286766559;
 
-/* A sum of cosines over `size` places: Hann, Hamming, Blackman. */
+/* A sum of cosines over `size` positions: Hann, Hamming, Blackman. */
 bool tsr_onnx_rule_window(tsr_onnx_call *c) {
     static const struct {
         const char *name;
@@ -29,14 +29,14 @@ bool tsr_onnx_rule_window(tsr_onnx_call *c) {
     const double *terms = windows[0].terms;
     if (!tsr_onnx_in_int(c, 0, "size", &size)) return false;
     if (size < 0 || size > TSR_ONNX_KNOWN_MAX || dtype == TSR_DTYPE_NONE)
-        return tsr_onnx_fail(c, TSR_DIAG_ONNX_INPUT, "a window of %" PRId64 " places", size);
+        return tsr_onnx_fail(c, TSR_DIAG_ONNX_INPUT, "a window of %" PRId64 " positions", size);
     for (size_t i = 0; i < TSR_COUNT(windows); i++)
         if (strcmp(c->row->with, windows[i].name) == 0) terms = windows[i].terms;
     double *values = TSR_NEW(c->arena, double, (size_t)size + 1);
     TSR_NEED(values);
     double over = (double)(periodic ? size : size - 1);
     for (int64_t i = 0; i < size; i++) {
-        double angle = over > 0 ? turn * (double)i / over : 0;
+        double angle = over > 0 ? two_pi * (double)i / over : 0;
         values[i] = terms[0] + terms[1] * cos(angle) + terms[2] * cos(2 * angle);
     }
     tsr_shape shape = {.rank = 1, .dims = {(uint64_t)size}};
@@ -59,8 +59,8 @@ bool tsr_onnx_rule_mel_weights(tsr_onnx_call *c) {
         return false;
     if (bins < 1 || size < 1 || rate < 1 || bins > SIZE_MAX_OF_SIGNAL ||
         size > SIZE_MAX_OF_SIGNAL || !tsr_dtype_is_float(dtype))
-        return tsr_onnx_fail(c, TSR_DIAG_ONNX_INPUT, "%" PRId64 " bins of %" PRId64 " places", bins,
-                             size);
+        return tsr_onnx_fail(c, TSR_DIAG_ONNX_INPUT, "%" PRId64 " bins of %" PRId64 " positions",
+                             bins, size);
     int64_t rows = size / 2 + 1, points = bins + 2;
     double *values = TSR_NEW(c->arena, double, (size_t)(rows * bins) + 1);
     int64_t *edges = TSR_NEW(c->arena, int64_t, (size_t)points);
@@ -92,7 +92,7 @@ static MlirValue waves(tsr_onnx_call *c, tsr_dtype dtype, int64_t rows, int64_t 
     TSR_NEED(values);
     for (int64_t i = 0; i < rows; i++)
         for (int64_t k = 0; k < columns; k++) {
-            double angle = turn * (double)(i * k % size) / (double)size;
+            double angle = two_pi * (double)(i * k % size) / (double)size;
             values[i * columns + k] = is_sine ? sin(angle) : cos(angle);
         }
     tsr_shape shape = {.rank = 2, .dims = {(uint64_t)rows, (uint64_t)columns}};
@@ -146,6 +146,26 @@ static MlirValue fit_length(tsr_onnx_call *c, MlirValue x, uint32_t axis, int64_
     return tsr_onnx_pad(c, x, low, high, NULL, 0);
 }
 
+/* The real signal of `length` whose transform begins with these bins, along the last dim. The bins
+ * that are missing are the conjugates of those between the first and the middle one. */
+static MlirValue from_onesided(tsr_onnx_call *c, MlirValue real, MlirValue imaginary,
+                               int64_t length) {
+    int64_t bins = length / 2 + 1;
+    const tsr_shape list = {.rank = 1, .dims = {(uint64_t)bins}};
+    double *weights = TSR_NEW(c->arena, double, (size_t)bins);
+    TSR_NEED(weights);
+    for (int64_t i = 0; i < bins; i++)
+        weights[i] = (i == 0 || 2 * i == length ? 1.0 : 2.0) / (double)length;
+    MlirValue share = tsr_onnx_numbers(c, tsr_onnx_dtype(real), &list, weights);
+    tsr_dtype dtype = tsr_onnx_dtype(real);
+    MlirValue y = tsr_onnx_product(c, EMIT(c, "mul", real, share),
+                                   waves(c, dtype, bins, length, length, false));
+    if (mlirValueIsNull(imaginary)) return y;
+    return EMIT(c, "sub", y,
+                tsr_onnx_product(c, EMIT(c, "mul", imaginary, share),
+                                 waves(c, dtype, bins, length, length, true)));
+}
+
 bool tsr_onnx_rule_dft(tsr_onnx_call *c) {
     MlirValue x = tsr_onnx_in(c, 0), parts[2];
     int64_t given = tsr_onnx_attr_i(c, "axis", 1), length = 0;
@@ -159,20 +179,29 @@ bool tsr_onnx_rule_dft(tsr_onnx_call *c) {
         if (tsr_onnx_has(c, 2) && !tsr_onnx_in_int(c, 2, "axis", &given)) return false;
     }
     if (!tsr_onnx_axis(c, "axis", given, rank, &axis)) return false;
-    length = (int64_t)tsr_onnx_dim_of(x, axis);
-    uint64_t has = tsr_onnx_dim_of(x, rank - 1);
+    uint64_t has = 0, positions = 0;
+    if (!tsr_onnx_known_dim(c, "the input", x, axis, &positions) ||
+        !tsr_onnx_known_dim(c, "the input", x, rank - 1, &has))
+        return false;
+    length = (int64_t)positions;
     if (onesided && inverse && !tsr_onnx_has(c, 1)) length = 2 * (length - 1);
     if (tsr_onnx_has(c, 1) && !tsr_onnx_in_int(c, 1, "dft_length", &length)) return false;
-    if (axis == rank - 1 || length < 1 || length > SIZE_MAX_OF_SIGNAL || has > 2 ||
-        (onesided && inverse))
+    if (axis == rank - 1 || length < 1 || length > SIZE_MAX_OF_SIGNAL || has > 2)
         return tsr_onnx_fail(c, TSR_DIAG_ONNX_INPUT,
-                             "a transform of %" PRId64 " places along axis %u%s", length, axis,
-                             onesided && inverse ? " that is inverse and one-sided" : "");
+                             "a transform of %" PRId64 " positions along axis %u", length, axis);
     tsr_dtype dtype = tsr_onnx_dtype(x);
-    x = tsr_onnx_cast(c, fit_length(c, x, axis, length), TSR_DTYPE_F64);
+    bool is_half = onesided && inverse;
+    x = fit_length(c, x, axis, is_half ? length / 2 + 1 : length);
+    x = tsr_onnx_cast(c, x, TSR_DTYPE_F64);
     MlirValue real = tsr_onnx_swap(c, part_of(c, x, 0), axis, rank - 2);
     MlirValue imaginary = {NULL};
     if (has == 2) imaginary = tsr_onnx_swap(c, part_of(c, x, 1), axis, rank - 2);
+    if (is_half) {
+        MlirValue y = tsr_onnx_swap(c, from_onesided(c, real, imaginary, length), axis, rank - 2);
+        tsr_shape shape = tsr_onnx_type_of(y).shape;
+        shape.dims[shape.rank++] = 1;
+        return tsr_onnx_out(c, 0, tsr_onnx_cast(c, tsr_onnx_reshape(c, y, &shape), dtype));
+    }
     transform(c, real, imaginary, onesided ? length / 2 + 1 : length, inverse, parts);
     return tsr_onnx_out(c, 0, tsr_onnx_cast(c, join(c, parts, axis), dtype));
 }
@@ -193,13 +222,13 @@ bool tsr_onnx_rule_stft(tsr_onnx_call *c) {
         (!mlirValueIsNull(window) && tsr_onnx_dim_of(window, 0) != (uint64_t)length))
         return tsr_onnx_fail(c, TSR_DIAG_ONNX_INPUT, "frames of %" PRId64 " by %" PRId64, length,
                              step);
-    int64_t *places = TSR_NEW(c->arena, int64_t, (size_t)(frames * length));
-    TSR_NEED(places);
-    for (int64_t i = 0; i < frames * length; i++) places[i] = i / length * step + i % length;
+    int64_t *positions = TSR_NEW(c->arena, int64_t, (size_t)(frames * length));
+    TSR_NEED(positions);
+    for (int64_t i = 0; i < frames * length; i++) positions[i] = i / length * step + i % length;
     tsr_type type = {.dtype = TSR_DTYPE_I64,
                      .shape = {.rank = 2, .dims = {(uint64_t)frames, (uint64_t)length}}};
     tsr_dtype dtype = tsr_onnx_dtype(x);
-    MlirValue cut = tsr_onnx_gather(c, x, tsr_onnx_constant(c, &type, places), 1);
+    MlirValue cut = tsr_onnx_gather(c, x, tsr_onnx_constant(c, &type, positions), 1);
     cut = tsr_onnx_cast(c, cut, TSR_DTYPE_F64);
     if (!mlirValueIsNull(window)) window = tsr_onnx_cast(c, window, TSR_DTYPE_F64);
     MlirValue real = part_of(c, cut, 0), imaginary = {NULL};

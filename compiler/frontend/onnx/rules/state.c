@@ -52,18 +52,25 @@ bool tsr_onnx_rule_causal_conv(tsr_onnx_call *c) {
     if (!tsr_onnx_need_rank(c, "the input", x, 3, 3) ||
         !tsr_onnx_need_rank(c, "the weight", filter, 3, 3))
         return false;
-    int64_t size = (int64_t)tsr_onnx_dim_of(filter, 2);
+    uint64_t of_filter = 0, channels = 0;
+    if (!tsr_onnx_known_dim(c, "the weight", filter, 2, &of_filter) ||
+        !tsr_onnx_known_dim(c, "the input", x, 1, &channels))
+        return false;
+    int64_t size = (int64_t)of_filter;
     tsr_onnx_windows w;
     low[2] = size - 1;
     bool has_past = !mlirValueIsNull(past) && tsr_onnx_count(past);
     MlirValue all = has_past ? tsr_onnx_concat(c, 2, (MlirValue[]){past, x}, 2)
                              : tsr_onnx_pad(c, x, low, high, NULL, 0);
     if (!tsr_onnx_read_windows(c, all, &size, &w)) return false;
-    MlirValue y = tsr_onnx_conv(c, all, filter, &w, (int64_t)tsr_onnx_dim_of(x, 1));
+    MlirValue y = tsr_onnx_conv(c, all, filter, &w, (int64_t)channels);
     if (!mlirValueIsNull(bias)) y = EMIT(c, "add", y, tsr_onnx_per_channel(c, bias, 3));
     if (strcmp(activation, "none") != 0) y = EMIT(c, "silu", y);
-    int64_t places = (int64_t)tsr_onnx_dim_of(all, 2);
-    tsr_onnx_out(c, 1, tsr_onnx_slice_dim(c, all, 2, places - (size - 1), size - 1, 1));
+    uint64_t first = 0;
+    if (!c->failed && !tsr_dim_subtract(tsr_onnx_dim_of(all, 2), of_filter - 1, &first))
+        return tsr_onnx_fail(c, TSR_DIAG_ONNX_SHAPE,
+                             "the weight has more positions than the input");
+    tsr_onnx_out(c, 1, tsr_onnx_slice_open(c, all, 2, first, of_filter - 1, 1));
     return tsr_onnx_out(c, 0, y);
 }
 
@@ -73,11 +80,13 @@ bool tsr_onnx_rule_causal_conv(tsr_onnx_call *c) {
 static MlirValue by_step(tsr_onnx_call *c, MlirValue x, int64_t heads) {
     tsr_shape s = tsr_onnx_type_of(x).shape;
     if (!tsr_onnx_need_rank(c, "an input", x, 3, 3)) return (MlirValue){NULL};
-    if (heads < 1 || s.dims[2] % (uint64_t)heads)
+    uint64_t size = 0;
+    if (!tsr_onnx_known_dim(c, "an input", x, 2, &size)) return (MlirValue){NULL};
+    if (heads < 1 || size % (uint64_t)heads)
         return tsr_onnx_fail_value(c, TSR_DIAG_ONNX_SHAPE, "%" PRId64 " heads for %" PRIu64, heads,
-                                   s.dims[2]);
+                                   size);
     const tsr_shape four = {
-        .rank = 4, .dims = {s.dims[0], s.dims[1], (uint64_t)heads, s.dims[2] / (uint64_t)heads}};
+        .rank = 4, .dims = {s.dims[0], s.dims[1], (uint64_t)heads, size / (uint64_t)heads}};
     return tsr_onnx_swap(c, tsr_onnx_reshape(c, tsr_onnx_wide(c, x), &four), 0, 1);
 }
 
@@ -148,7 +157,7 @@ bool tsr_onnx_rule_linear_attention(tsr_onnx_call *c) {
                                       tsr_onnx_dim_of(sequences[1], 3),
                                       tsr_onnx_dim_of(sequences[2], 3)}};
     MlirValue past = tsr_onnx_in_or_null(c, 3);
-    tsr_dtype kept = tsr_onnx_dtype(mlirValueIsNull(past) ? query : past);
+    tsr_dtype cached = tsr_onnx_dtype(mlirValueIsNull(past) ? query : past);
     tsr_dtype by = tsr_onnx_dtype(sequences[0]);
     MlirValue state =
         mlirValueIsNull(past) ? tsr_onnx_filled(c, by, &shape, 0) : tsr_onnx_cast(c, past, by);
@@ -157,8 +166,8 @@ bool tsr_onnx_rule_linear_attention(tsr_onnx_call *c) {
     if (!tsr_onnx_loop_end(c, &loop, false, &next, 1, &y, results)) return false;
     y = tsr_onnx_swap(c, results[1], 0, 1); /* [B, T, H, V] */
     tsr_shape s = tsr_onnx_type_of(y).shape;
-    s.dims[2] *= s.dims[3];
+    s.dims[2] = tsr_onnx_times(c, s.dims[2], s.dims[3]);
     s.rank = 3;
-    tsr_onnx_out(c, 1, tsr_onnx_cast(c, results[0], kept));
+    tsr_onnx_out(c, 1, tsr_onnx_cast(c, results[0], cached));
     return tsr_onnx_out(c, 0, tsr_onnx_cast(c, tsr_onnx_reshape(c, y, &s), tsr_onnx_dtype(query)));
 }
