@@ -132,6 +132,8 @@ static void sum_tensors(const check *self, tsr_check_memory *memory, bool *out_s
 static tsr_result check_device(tsr_ctx *ctx, check *self, const tsr_memory_plan *plan) {
     tsr_check_memory *memory = &self->report->memory;
     const char *selector = self->options.device ? strchr(self->options.device, ':') : NULL;
+    const tsr_device_type *type =
+        tsr_device_find(tsr_bundle_get_target_name(self->bundle, self->match.target));
     tsr_device_capacity capacity = {.free_bytes = UINT64_MAX};
     tsr_bundle_layer layer;
     void *code = NULL;
@@ -149,7 +151,7 @@ static tsr_result check_device(tsr_ctx *ctx, check *self, const tsr_memory_plan 
         .code_size_bytes = size,
         .kernel_count = self->program.kernel_count,
         .planned = tsr_executor_describe_plan(&self->config, plan, self->arena)};
-    tsr_result result = tsr_device_cuda_check(ctx, &device, plan->total_bytes, &capacity);
+    tsr_result result = tsr_device_gpu_check(ctx, type, &device, plan->total_bytes, &capacity);
     self->is_device_short = result.code == TSR_MEMORY;
     memory->device_free_bytes = capacity.free_bytes;
     memory->code_bytes = capacity.code_bytes;
@@ -178,10 +180,10 @@ static tsr_result plan(tsr_ctx *ctx, check *self) {
     *memory = (tsr_check_memory){0};
     TRY(ctx, tsr_executor_plan(ctx, &self->config, &self->program, NULL, &plan));
     sum_tensors(self, memory, &stored);
-    memory->prepared_bytes = plan.prepacked_bytes;
+    memory->prepacked_bytes = plan.prepacked_bytes;
     memory->workspace_bytes = plan.workspace_bytes;
     memory->port_bytes = plan.port_bytes;
-    memory->away_bytes = plan.offloaded_bytes;
+    memory->offloaded_bytes = plan.offloaded_bytes;
     memory->save_bytes = memory->parameter_bytes + memory->state_bytes;
     memory->staging_bytes = stored ? STAGING_BYTES : 0;
     memory->host_bytes = tsr_memory_plan_host(&plan, shares) + memory->staging_bytes;
@@ -247,9 +249,14 @@ static tsr_result check_stages(tsr_ctx *ctx, check *self, const char *path) {
 static const char *advise(const check *self, tsr_code code) {
     tsr_arena *arena = self->arena;
     const char *device = self->options.device;
-    bool on_gpu = device && strncmp(device, "cuda", 4) == 0;
+    const tsr_device_type *type = device ? tsr_device_find(device) : NULL;
+    bool on_gpu = type && type->gpu, on_amd = type == &tsr_device_hip;
     switch (code) {
     case TSR_TARGET:
+        if (on_amd)
+            return "build it with a --target=hip:… for this GPU, or leave --device out to run it "
+                   "on "
+                   "the CPU";
         if (on_gpu)
             return "build it with a --target=cuda:… for this GPU or an older one, or leave "
                    "--device out to run it on the CPU";
@@ -258,6 +265,9 @@ static const char *advise(const check *self, tsr_code code) {
                                 "that one of its targets is for",
                                 self->report->cpu);
     case TSR_MACHINE:
+        if (on_amd)
+            return "install or update the AMD driver (ROCm 5.2 or later), or leave --device out to "
+                   "run it on the CPU";
         if (on_gpu)
             return "install or update the NVIDIA driver, or leave --device out to run it on the "
                    "CPU";
@@ -267,7 +277,8 @@ static const char *advise(const check *self, tsr_code code) {
         if (self->is_device_short)
             return tsr_arena_printf(
                 arena,
-                "free memory of the GPU (nvidia-smi lists its processes), allow more of it, or "
+                "free memory of the GPU (nvidia-smi or rocm-smi lists its processes), allow more "
+                "of it, or "
                 "build the bundle with a smaller batch; the bundle plans %.1f MiB on the GPU",
                 (double)self->report->memory.device_bytes / (1 << 20));
         return tsr_arena_printf(arena,

@@ -4,11 +4,13 @@
  * allocate; if a GPU does not open and may be replaced, the last steps are repeated on the CPU.
  */
 #include "bundle/sign.h"
+#include "loader/assign.h"
 #include "loader/match.h"
 #include "loader/model.h"
 #include "loader/use.h"
 #include "runtime/base/options.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,7 +74,8 @@ static tsr_result open_device(tsr_ctx *ctx, tsr_model *model, const tsr_model_op
         .kernel_count = model->program.kernel_count,
         .threads = options->threads,
         .one_by_one = options->one_by_one,
-        .draws = tsr_model_draws_there(model, 1u << TSR_ROLE_PARAM | 1u << TSR_ROLE_STATE),
+        .shares = tsr_assign_shares(options),
+        .samples = tsr_model_samples_on_device(model, 1u << TSR_ROLE_PARAM | 1u << TSR_ROLE_STATE),
         .takes_bytes = tsr_model_stored_bytes(model),
         .planned = planned};
     TRY_GOTO(ctx, result, tsr_device_open(ctx, target, &device, &model->device));
@@ -115,6 +118,8 @@ static tsr_result allocate(tsr_ctx *ctx, tsr_model *model) {
     model->resident_before = tsr_memory_get_resident();
     TRY(ctx, tsr_executor_create(ctx, &model->config, &model->program, model->device,
                                  model->transport, &model->executor));
+    if (model->debug_numerics) TRY(ctx, tsr_executor_check_numerics(ctx, model->executor));
+    TRY(ctx, tsr_hyperparameters_init(ctx, model));
     return collect_state(ctx, model);
 }
 
@@ -164,7 +169,9 @@ static tsr_result open_stages(tsr_ctx *ctx, const char *path, const tsr_model_op
                                               .strict = options->strict};
     TRY(ctx, tsr_bundle_open(ctx, path, &bundle_options, &model->bundle));
     TRY(ctx, check_signature(ctx, model, options));
-    TRY(ctx, choose_device(ctx, model, options));
+    tsr_model_options assigned = *options;
+    TRY(ctx, tsr_assign_gpu(ctx, model->bundle, &model->arena, &assigned));
+    TRY(ctx, choose_device(ctx, model, &assigned));
     TRY(ctx, tsr_weights_list_folders(ctx, path, options, &model->arena, &model->folders));
     return tsr_model_load_constants(ctx, model);
 }
@@ -177,7 +184,10 @@ tsr_result tsr_model_open(tsr_ctx *ctx, const char *path, const tsr_model_option
     if (!model) FAIL(ctx, TSR_MEMORY, "no memory to open '%s'", path);
     model->ignore_memory_plan = given.ignore_memory_plan;
     model->finite = given.check_finite;
+    model->debug_numerics = given.debug_numerics;
     model->transport = given.transport;
+    model->process = getpid();
+    if (given.transport) given.transport->exchange = given.exchange;
     tsr_result result = open_stages(ctx, path, &given, model);
     if (result.code)
         tsr_model_close(ctx, model);
@@ -186,8 +196,25 @@ tsr_result tsr_model_open(tsr_ctx *ctx, const char *path, const tsr_model_option
     return result;
 }
 
+static void tell_numerics_cost(tsr_ctx *ctx, const tsr_model *model) {
+    tsr_numerics_cost cost;
+    if (!model->executor || !tsr_executor_get_numerics_cost(model->executor, &cost)) return;
+    tsr_log(ctx, TSR_LOG_NOTICE,
+            "checked %" PRIu64 " numbers, the results of %" PRIu64 " kernel launch%s, in %.3f s",
+            cost.elements, cost.launches, cost.launches == 1 ? "" : "es",
+            1e-9 * (double)cost.time_ns);
+}
+
 void tsr_model_close(tsr_ctx *ctx, tsr_model *model) {
     if (!model) return;
+    if (tsr_use_is_forked(model)) {
+        tsr_log(
+            ctx, TSR_LOG_NOTICE,
+            "the model '%s' was opened before this process was forked: its memory is kept until "
+            "the process ends",
+            model->config.name);
+        return;
+    }
     if (model->use) {
         tsr_log(ctx, TSR_LOG_ERROR, "the model '%s' is in use: it cannot be closed %s",
                 model->config.name,
@@ -195,6 +222,7 @@ void tsr_model_close(tsr_ctx *ctx, tsr_model *model) {
                                                     : "from one of its callbacks");
         return;
     }
+    tell_numerics_cost(ctx, model);
     tsr_executor_destroy(model->executor);
     tsr_device_close(model->device);
     tsr_bundle_close(ctx, model->bundle);
@@ -207,13 +235,16 @@ tsr_digest tsr_model_get_digest(const tsr_model *model) {
     return tsr_bundle_get_digest(model->bundle);
 }
 const tsr_identity *tsr_model_get_identity(const tsr_model *model) {
-    return &model->config.identity;
+    return &model->hyperparameters.identity;
 }
 const char *tsr_model_get_target(const tsr_model *model) {
     return tsr_bundle_get_target_name(model->bundle, model->target);
 }
 const char *tsr_model_get_choice(const tsr_model *model) { return model->choice; }
 const char *tsr_model_get_numerics(const tsr_model *model) { return model->numerics; }
+const char *tsr_model_get_exchange(const tsr_model *model, const char **out_reason) {
+    return tsr_executor_get_exchange(model->executor, out_reason);
+}
 unsigned tsr_model_get_thread_count(const tsr_model *model) {
     const tsr_threads *threads = tsr_device_cpu_get_threads(model->device);
     return threads ? tsr_threads_get_count(threads) : 1;

@@ -7,7 +7,7 @@
 void tsr_log_describe(const tsr_model *model, size_t entry, tsr_record_header *out_header) {
     bool known = tsr_identity_is_known(&model->config.identity);
     out_header->bundle_hash = tsr_model_get_digest(model);
-    out_header->identity = model->config.identity;
+    out_header->identity = model->hyperparameters.identity;
     out_header->virtual_ranks = known ? model->config.virtual_ranks : 0;
     out_header->numerics = model->numerics;
     out_header->entry = model->config.entries[entry].name;

@@ -7,6 +7,7 @@
 
 #include "bundle/bundle.h"
 #include "runtime/base/buffer.h"
+#include "runtime/device/device.h"
 #include "tessera/tessera.h"
 
 /* The chosen target and the facts that decided it. */
@@ -15,9 +16,11 @@ typedef struct tsr_match {
     /* allocated in the arena: why this target, and why not the others */
     const char *choice;
     bool may_be_gpu, may_be_cpu; /* allowed by the options */
-    uint32_t capability;         /* capability of the GPU that was found, 90 for 9.0; 0: no GPU */
-    unsigned cpu_level;          /* level of this machine's CPU */
-    bool forced;                 /* the options name a CPU level */
+    const tsr_device_type *gpu;  /* the type that was probed last; NULL: none */
+    uint32_t capability; /* capability of the NVIDIA GPU that was found, 90 for 9.0; 0: none */
+    uint32_t amd;        /* architecture of the AMD GPU that was found (manifests/amd.h); 0: none */
+    unsigned cpu_level;  /* level of this machine's CPU */
+    bool forced;         /* the options name a CPU level */
 } tsr_match;
 
 /* Chooses the highest x86-64 level that the bundle has and a CPU of `cpu_level` (runtime/cpu.h) can
@@ -33,6 +36,14 @@ TSR_RESULT tsr_match_target(tsr_ctx *ctx, const tsr_bundle *bundle, unsigned cpu
  * else the newest before it. Fails with TSR_TARGET, listing the bundle's targets. */
 TSR_RESULT tsr_match_cuda(tsr_ctx *ctx, const tsr_bundle *bundle, uint32_t capability,
                           tsr_arena *arena, size_t *out_target, const char **out_reason);
+
+/* The same for an AMD GPU: its own code, else generic code. The error names the target to build. */
+TSR_RESULT tsr_match_amd(tsr_ctx *ctx, const tsr_bundle *bundle, uint32_t arch, tsr_arena *arena,
+                         size_t *out_target, const char **out_reason);
+/* One of the two, for a GPU of that type. */
+TSR_RESULT tsr_match_gpu(tsr_ctx *ctx, const tsr_bundle *bundle, const tsr_device_type *type,
+                         uint32_t arch, tsr_arena *arena, size_t *out_target,
+                         const char **out_reason);
 
 /* Chooses by the CPU and device in the options, and finds out whether the machine has them. Fails
  * with TSR_USAGE for an unknown device name. For "auto" the error says why neither a GPU nor a CPU

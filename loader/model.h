@@ -6,6 +6,7 @@
 #define TSR_LOADER_MODEL_H
 
 #include "bundle/bundle.h"
+#include "loader/hyperparameters.h"
 #include "loader/weights/weights.h"
 #include "manifests/program.h"
 #include "runtime/cpu.h"
@@ -28,15 +29,19 @@ struct tsr_model {
     /* array in the arena; views of the executor's memory, sorted by name */
     tsr_tensor *state;
     size_t state_count;
-    uint32_t *state_parts;     /* parts of each tensor, see tsr_spread; in the arena */
-    uint64_t resident_before;  /* memory in use before the plan's was allocated */
-    bool filled;               /* the state has values */
-    bool untrained;            /* these are the initial values, and no warning was logged yet */
-    uint32_t initial_seed;     /* seed of the initial values */
-    tsr_finite_mode finite;    /* as passed to tsr_model_open */
+    uint32_t *state_parts;    /* parts of each tensor, see tsr_spread; in the arena */
+    uint64_t resident_before; /* memory in use before the plan's was allocated */
+    bool filled;              /* the state has values */
+    bool untrained;           /* these are the initial values, and no warning was logged yet */
+    uint32_t initial_seed;    /* seed of the initial values */
+    tsr_finite_mode finite;   /* as passed to tsr_model_open */
+    tsr_hyperparameters hyperparameters;
     const struct tsr_use *use; /* the current use (use.h), or NULL */
-    bool ignore_memory_plan;   /* as passed to tsr_model_open */
-    bool draws_there;          /* random values are drawn on the device if it can */
+    int64_t process;           /* its number when the model was opened: a child of fork has none of
+                                  the model's threads */
+    bool ignore_memory_plan;   /* as passed to tsr_model_open, like debug_numerics */
+    bool debug_numerics;
+    bool samples_on_device; /* random values are drawn on the device if it can */
     /* folders of the options, then the bundle's own folder; in the arena */
     tsr_weights_folders folders;
 };
@@ -48,7 +53,7 @@ TSR_RESULT tsr_weights_list_folders(tsr_ctx *ctx, const char *path,
                                     tsr_weights_folders *out_folders);
 /* Returns true if tensors with a role in `roles` (bit 1 << role) have enough random values that a
  * device, if it can, draws them faster than the host. */
-bool tsr_model_draws_there(const tsr_model *model, unsigned roles);
+bool tsr_model_samples_on_device(const tsr_model *model, unsigned roles);
 /* Returns the bytes of the tensors whose values are stored in the bundle or in a file that it
  * names. */
 uint64_t tsr_model_stored_bytes(const tsr_model *model);

@@ -2,13 +2,15 @@
  *
  * tsr_ranks_run: one process per rank. The caller's process starts them and waits; it computes
  * nothing. Ranks notice the death of another rank by the transport, end by themselves and report
- * its place; these reports are in a page that all processes share.
+ * its position; these reports are in a page that all processes share.
  */
+#include "loader/assign.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/options.h"
 #include "runtime/base/plural.h"
-#include "runtime/transport/mpi_job.h"
+#include "runtime/transport/mpi/job.h"
 #include "runtime/transport/shared.h"
+#include "runtime/transport/tcp/tcp.h"
 #include "tessera/tessera.h"
 
 #include <errno.h>
@@ -27,6 +29,7 @@
 enum {
     TEXT_MAX = 1024,
     SPIN_NS = 50 * 1000,
+    JOIN_SECONDS = 120,
     GRACE_MS = 10 * 1000, /* time for a rank to finish its last save */
     END_GRACE_MS = 60,    /* the same after the loss of a rank: nothing can be saved then */
 };
@@ -66,20 +69,20 @@ uint32_t tsr_rank_get_number(const tsr_transport *transport) { return transport-
 
 /* ---- one rank ---- */
 
+/* The processors of the process before it became a rank; empty: it was not started as one. */
+static cpu_set_t inherited;
+
+cpu_set_t tsr_ranks_get_processors(void) {
+    cpu_set_t all = inherited;
+    if (CPU_COUNT(&all) == 0) (void)sched_getaffinity(0, sizeof all, &all);
+    return all;
+}
+
 /* Divides the processors of the process evenly among the ranks, if there is at least one for each.
  */
 static void bind_processors(uint32_t rank, uint32_t rank_count) {
-    cpu_set_t all, own;
-    if (sched_getaffinity(0, sizeof all, &all) != 0) return;
-    uint32_t count = (uint32_t)CPU_COUNT(&all), number = 0;
-    if (rank_count < 2 || count < rank_count) return;
-    uint32_t first = count * rank / rank_count, end = count * (rank + 1) / rank_count;
-    CPU_ZERO(&own);
-    for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-        if (!CPU_ISSET(cpu, &all)) continue;
-        if (number >= first && number < end) CPU_SET(cpu, &own);
-        number++;
-    }
+    if (sched_getaffinity(0, sizeof inherited, &inherited) != 0) return;
+    const cpu_set_t own = tsr_assign_take_part(&inherited, rank, rank_count);
     (void)sched_setaffinity(0, sizeof own, &own);
 }
 
@@ -92,10 +95,43 @@ static tsr_result work_and_leave(tsr_ctx *ctx, tsr_transport *transport, tsr_ran
     return result;
 }
 
-tsr_result tsr_ranks_join_job(tsr_ctx *ctx, tsr_rank_body body, void *user) {
+static tsr_result open_job(tsr_ctx *ctx, const tsr_job_options *o, tsr_transport **out_transport) {
+    const tsr_mpi_options mpi = {.size_bytes = sizeof mpi,
+                                 .module = o->mpi_module,
+                                 .deadline_ns = FIRST_DEADLINE_NS,
+                                 .secondary_deadline_ns = SAVE_DEADLINE_NS};
+    const uint64_t seconds = o->join_seconds ? o->join_seconds : JOIN_SECONDS;
+    const tsr_tcp_options tcp = {.size_bytes = sizeof tcp,
+                                 .rank = o->rank,
+                                 .rank_count = o->rank_count,
+                                 .address = o->address,
+                                 .port = o->port,
+                                 .key = o->key,
+                                 .key_bytes = o->key_bytes,
+                                 .insecure = o->insecure,
+                                 .join_ns = seconds * 1000000000u,
+                                 .deadline_ns = FIRST_DEADLINE_NS,
+                                 .secondary_deadline_ns = SAVE_DEADLINE_NS};
+    switch (o->transport) {
+    case TSR_JOB_TCP:
+        return tsr_tcp_join(ctx, &tcp, out_transport);
+    case TSR_JOB_MPI:
+        return tsr_mpi_open(ctx, &mpi, out_transport);
+    }
+    FAIL(ctx, TSR_USAGE, "transport %d of a job; expected %d (TCP) or %d (MPI)", (int)o->transport,
+         TSR_JOB_TCP, TSR_JOB_MPI);
+}
+
+tsr_result tsr_ranks_join_job(tsr_ctx *ctx, const tsr_job_options *options, tsr_rank_body body,
+                              void *user) {
+    tsr_job_options o;
     tsr_transport *transport = NULL;
-    TRY(ctx, tsr_mpi_open(ctx, FIRST_DEADLINE_NS, &transport));
-    transport->secondary->deadline_ns = SAVE_DEADLINE_NS;
+    TRY(ctx, tsr_options_copy(ctx, "tsr_job_options", options, &o, sizeof o));
+    if (o.local_rank_count && o.local_rank >= o.local_rank_count)
+        FAIL(ctx, TSR_USAGE, "local rank %u of %u; ranks count from 0", o.local_rank,
+             o.local_rank_count);
+    bind_processors(o.local_rank, o.local_rank_count);
+    TRY(ctx, open_job(ctx, &o, &transport));
     return work_and_leave(ctx, transport, body, user);
 }
 

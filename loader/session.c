@@ -49,6 +49,7 @@ static tsr_result check_digest(tsr_ctx *ctx, const char *what, const char *name,
 }
 
 static tsr_result check_header(tsr_ctx *ctx, session *self, const tsr_record_header *header) {
+    TRY(ctx, tsr_hyperparameters_take(ctx, self->model, &header->identity, 0));
     TRY(ctx, tsr_log_check(ctx, self->model, self->job.entry, header, "this run"));
     if (header->rows && header->rows != self->trained_on.rows)
         FAIL(ctx, TSR_MISMATCH, "the data has %" PRIu64 " rows; the log was recorded with %" PRIu64,
@@ -69,6 +70,9 @@ static tsr_result open_log(tsr_ctx *ctx, session *self) {
     if (self->options.records_values && !self->options.record)
         FAIL(ctx, TSR_USAGE, "the values of step %" PRIu64 " are requested, but no log is written",
              self->options.values_of);
+    if (self->options.record_every && !self->options.record && tsr_session_is_first(self))
+        FAIL(ctx, TSR_USAGE, "every %" PRIu64 " steps are to be recorded, but no log is written",
+             self->options.record_every);
     if (!self->options.record && !self->options.replay) return TSR_SUCCESS;
     if (!self->model->transport) TRY(ctx, digest_data(ctx, self));
     if (!self->options.replay) return TSR_SUCCESS;
@@ -180,6 +184,13 @@ static tsr_result read_tensor(tsr_ctx *ctx, void *user, unsigned reader, const v
     return tsr_executor_read_snapshot(ctx, user, reader, data, size_bytes, out_bytes);
 }
 
+/* Ranks gather tensors in parts in the host's memory, to which a device copies them. */
+static bool saves_from_host(const session *self) {
+    for (size_t i = 0; several_ranks(self) && i < self->model->state_count; i++)
+        if (self->model->state_parts[i]) return !self->model->device->type->shares_memory;
+    return false;
+}
+
 static tsr_result recover(tsr_ctx *ctx, session *self) {
     const tsr_train_options *options = &self->options;
     self->parts = TSR_NEW(&self->arena, uint32_t, self->model->state_count + 1);
@@ -194,7 +205,7 @@ static tsr_result recover(tsr_ctx *ctx, session *self) {
         .size_bytes = sizeof store_options,
         .directory = options->state_directory,
         .bundle_hash = tsr_model_get_digest(self->model),
-        .identity = &self->model->config.identity,
+        .identity = &self->model->hyperparameters.identity,
         .advice = options->advice,
         .numerics = self->model->numerics,
         .keep = options->keep ? options->keep : KEEP_DEFAULT,
@@ -205,7 +216,7 @@ static tsr_result recover(tsr_ctx *ctx, session *self) {
         .transport = several_ranks(self) ? self->model->transport->secondary : NULL,
         .region = tsr_program_exported(&self->model->program.entries[self->job.entry]),
         .finite = true,
-        .source = {read_tensor, self->model->executor},
+        .source = {saves_from_host(self) ? NULL : read_tensor, self->model->executor},
         .tensors = self->model->state,
         .tensor_count = self->model->state_count,
         .tensor_parts = self->parts};
@@ -215,6 +226,10 @@ static tsr_result recover(tsr_ctx *ctx, session *self) {
                             &self->store, &self->recovery));
     self->job.store = self->store;
     if (!self->recovery.found) return initialize(ctx, self);
+    const tsr_identity *stored = tsr_store_get_recovered(self->store);
+    if (stored)
+        TRY(ctx,
+            tsr_hyperparameters_take(ctx, self->model, stored, self->recovery.generation.number));
     TRY(ctx, check_position(ctx, self, &self->recovery.generation.position));
     tsr_executor_touch(self->model->executor);
     TRY(ctx, tsr_store_load(ctx, self->store, self->model->state, self->model->state_count));
@@ -278,7 +293,7 @@ static tsr_result reserve(tsr_ctx *ctx, session *self) {
     tsr_tensor *tensors = TSR_NEW(&self->arena, tsr_tensor, model->state_count + 1);
     uint32_t *changes = TSR_NEW(&self->arena, uint32_t, model->config.tensor_count + 1);
     size_t count = 0;
-    bool keeps = false;
+    bool has_copy = false;
     if (!state || !tensors || !changes)
         FAIL(ctx, TSR_MEMORY, "no memory for %zu tensors", model->state_count);
     tsr_program_number_changes(&model->program.entries[self->job.entry], changes);
@@ -288,8 +303,9 @@ static tsr_result reserve(tsr_ctx *ctx, session *self) {
                                  model->state[count]};
         count++;
     }
-    TRY(ctx, tsr_executor_ready_snapshot(ctx, model->executor, &keeps));
-    if (!keeps) qsort(state, count, sizeof *state, by_change);
+    if (!saves_from_host(self))
+        TRY(ctx, tsr_executor_ready_snapshot(ctx, model->executor, &has_copy));
+    if (!has_copy) qsort(state, count, sizeof *state, by_change);
     for (size_t i = 0; i < count; i++) {
         tensors[i] = state[i].tensor;
         self->parts[i] = state[i].parts;
@@ -325,6 +341,9 @@ static tsr_result agree_on_run(tsr_ctx *ctx, session *self) {
                        sizeof numbers));
     TRY(ctx, tsr_session_agree_on_goal(ctx, self));
     TRY(ctx, tsr_agree(ctx, t, "values of --new-data", &new_data, sizeof new_data));
+    TRY(ctx, tsr_agree(ctx, t, "values of --record-every", &options->record_every,
+                       sizeof options->record_every));
+    TRY(ctx, tsr_hyperparameters_agree(ctx, self->model));
     TRY(ctx, digest_data(ctx, self));
     return tsr_training_data_agree(ctx, t, &self->trained_on);
 }
@@ -383,6 +402,13 @@ static tsr_result agree_on_params(tsr_ctx *ctx, const session *self) {
     return tsr_agree(ctx, self->model->transport, "states at the beginning", &state, sizeof state);
 }
 
+static tsr_result share_hyperparameters(tsr_ctx *ctx, session *self) {
+    TRY(ctx, tsr_hyperparameters_share(ctx, self->model));
+    if (self->store)
+        tsr_store_set_hyperparameters(self->store, &self->model->hyperparameters.identity);
+    return TSR_SUCCESS;
+}
+
 /* All ranks recover, or initialise, in the same way; a log is read by the first rank. */
 static tsr_result begin_state(tsr_ctx *ctx, session *self) {
     tsr_transport *t = self->model->transport;
@@ -392,11 +418,13 @@ static tsr_result begin_state(tsr_ctx *ctx, session *self) {
         t->deadline_ns = 0; /* reading it may take long */
     }
     bool shares = self->job.replays && several_ranks(self);
-    if (!shares || tsr_session_is_first(self)) {
-        TRY(ctx, begin_first(ctx, self));
-        TRY(ctx, handle_events(ctx, self));
-    }
+    bool begins = !shares || tsr_session_is_first(self);
+    if (begins) TRY(ctx, begin_first(ctx, self));
+    if (!shares) TRY(ctx, share_hyperparameters(ctx, self)); /* handlers read them */
+    if (begins) TRY(ctx, handle_events(ctx, self));
     TRY(ctx, shares ? share_replay(ctx, self) : agree_on_params(ctx, self));
+    if (shares) TRY(ctx, share_hyperparameters(ctx, self));
+    self->model->hyperparameters.store = self->told ? self->store : NULL;
     if (t) t->deadline_ns = deadline_ns;
     return TSR_SUCCESS;
 }
@@ -477,6 +505,7 @@ static tsr_result begin_log(tsr_ctx *ctx, session *self) {
                                 .generation =
                                     self->recovery.found ? self->recovery.generation.number : 0,
                                 .epoch = self->recovery.found ? self->recovery.generation.epoch : 0,
+                                .every = self->options.record_every,
                                 .has_values = self->options.records_values,
                                 .values_of = self->options.values_of,
                                 .data_count = self->digest_count,
@@ -494,6 +523,7 @@ static void fill_job(session *self) {
     self->job.executor = self->model->executor;
     self->job.transport = self->model->transport;
     self->job.eval_every = options->eval_every;
+    self->job.record_every = options->record_every;
     self->job.save_every = options->save_every;
     self->job.state = self->model->state;
     self->job.state_count = self->model->state_count;
@@ -520,6 +550,7 @@ static tsr_result begin_data(tsr_ctx *ctx, session *self) {
 
 tsr_result tsr_session_begin(tsr_ctx *ctx, session *self) {
     fill_job(self);
+    tsr_hyperparameters_begin(self->model);
     if (self->options.steps == 0 && !self->options.replay)
         FAIL(ctx, TSR_USAGE, "steps is 0; expected at least 1");
     TRY(ctx, tsr_session_bind_data(ctx, self));
@@ -548,6 +579,7 @@ tsr_result tsr_session_finish(tsr_ctx *ctx, session *self, tsr_result result) {
     if (closed.code && !result.code) result = tsr_error_adopt(ctx, &closing);
     tsr_replay_close(self->replay);
     tsr_evidence_end(self->evidence);
+    self->model->hyperparameters.store = NULL;
     tsr_store_close(&closing, self->store);
     tsr_training_data_close(&closing, &self->trained_on);
     tsr_dataset_close(&closing, self->data);
@@ -599,7 +631,7 @@ tsr_result tsr_session_run(tsr_ctx *ctx, tsr_model *model, tsr_train_options cop
         bool saved = out_summary->saves.committed_count > 0;
         if (result.code && !agree_on_restart(ctx, &self, region != NULL, &saved)) region = NULL;
         if (region)
-            tsr_log(ctx, TSR_LOG_WARNING, "%s; the run goes on from the last committed state",
+            tsr_log(ctx, TSR_LOG_WARNING, "%s; the run resumes from the last committed state",
                     ctx->error.text);
         result = tsr_session_finish(ctx, &self, result);
         if (!region) return result;

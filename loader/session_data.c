@@ -33,7 +33,7 @@ static tsr_result open_data(tsr_ctx *ctx, session *self, const tsr_config_entry 
         if (tsr_port_is_filled(port->source)) continue;
         if (port->source == TSR_PORT_ARGUMENT)
             FAIL(ctx, TSR_USAGE,
-                 "input '%s' of entry '%s' is no data input; the entry cannot be run over data",
+                 "input '%s' of entry '%s' is not a data input; the entry cannot be run over data",
                  port->name, entry->name);
         ports[count++] =
             (tsr_dataset_port){.name = port->name, .dtype = port->dtype, .shape = port->shape};

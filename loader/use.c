@@ -7,6 +7,9 @@
 #include "loader/model.h"
 #include "runtime/base/options.h"
 
+#include <inttypes.h>
+#include <unistd.h>
+
 static const struct {
     const char *doing, *wish; /* for messages: what is being done, and what cannot be done */
     unsigned allowed;         /* kinds of uses that may begin meanwhile: bit 1 << kind */
@@ -16,9 +19,11 @@ static const struct {
     [TSR_USE_CALL] = {"the same entry is being called", "the entry cannot be called",
                       1u << TSR_USE_CALL},
     [TSR_USE_TRAINER] = {"a trainer has it open", "no trainer can open it",
-                         1u << TSR_USE_CALL | 1u << TSR_USE_STEP | 1u << TSR_USE_SET},
-    [TSR_USE_STEP] = {"its trainer is at work", "its trainer cannot go on", 1u << TSR_USE_CALL},
+                         1u << TSR_USE_CALL | 1u << TSR_USE_STEP | 1u << TSR_USE_SET |
+                             1u << TSR_USE_NUMBER},
+    [TSR_USE_STEP] = {"its trainer is at work", "its trainer cannot continue", 1u << TSR_USE_CALL},
     [TSR_USE_SET] = {"a tensor is being set", "no tensor can be set", 0},
+    [TSR_USE_NUMBER] = {"a hyper-parameter is being set", "no hyper-parameter can be set", 0},
 };
 
 /* Each entry has its own inputs and outputs, so two entries can run at the same time. */
@@ -27,8 +32,16 @@ static bool allows(const tsr_use *use, tsr_use_kind kind, size_t entry) {
     return (kinds[use->kind].allowed >> kind & 1u) && !same_entry;
 }
 
+bool tsr_use_is_forked(const tsr_model *model) { return model->process != getpid(); }
+
 tsr_result tsr_use_begin(tsr_ctx *ctx, tsr_model *model, tsr_use_kind kind, size_t entry,
                          tsr_use *out_use) {
+    if (tsr_use_is_forked(model))
+        FAIL(ctx, TSR_USAGE,
+             "the model '%s' was opened by process %" PRId64
+             "; this is process %d, a fork of it, which has no threads of the model: open the "
+             "bundle in it",
+             model->config.name, model->process, (int)getpid());
     for (const tsr_use *use = model->use; use; use = use->outer)
         if (!allows(use, kind, entry))
             FAIL(ctx, TSR_USAGE, "the model '%s' is in use: %s, so %s%s", model->config.name,

@@ -22,6 +22,7 @@ typedef enum tsr_use_kind {
                         made */
     TSR_USE_STEP,    /* a trainer makes steps or saves: only entries may be called */
     TSR_USE_SET,     /* a tensor is being set: no other use may begin */
+    TSR_USE_NUMBER,  /* a hyper-parameter is being set: no other use may begin */
 } tsr_use_kind;
 
 /* Stored on the stack of the function that uses the model. */
@@ -31,6 +32,8 @@ typedef struct tsr_use {
     const struct tsr_use *outer; /* the use whose callback began this one, or NULL */
 } tsr_use;
 
+/* True in a child process that was forked after the model was opened: no use may begin there. */
+bool tsr_use_is_forked(const tsr_model *model);
 /* Fails with TSR_USAGE if a current use does not allow this one. `entry` is used for TSR_USE_CALL.
  */
 TSR_RESULT tsr_use_begin(tsr_ctx *ctx, tsr_model *model, tsr_use_kind kind, size_t entry,

@@ -47,7 +47,16 @@ typedef enum tsr_port_source {
     TSR_PORT_DATA = 2,     /* a data set is bound to it (--data): dimension 0 is the batch */
     TSR_PORT_STEP = 3,     /* scalar i64, filled by the runtime: the number of the step, from 1 */
     TSR_PORT_SEED = 4,     /* scalar i64, filled by the runtime: the seed of the run */
+    /* scalar f32 or f64, filled by the runtime: a number that a run can set; inputs of training */
+    TSR_PORT_HYPERPARAMETER = 5,
 } tsr_port_source;
+
+/* A number that a run can set. */
+typedef struct tsr_config_hyperparameter {
+    const char *name;   /* "lr"; several inputs of different dtypes may have one name */
+    double value;       /* of the program */
+    double least, most; /* the values that it may have: a finite range */
+} tsr_config_hyperparameter;
 
 typedef struct tsr_config_port {
     const char *name; /* unique among the inputs (or outputs) of the entry */
@@ -56,6 +65,9 @@ typedef struct tsr_config_port {
     tsr_port_source source; /* inputs only; outputs: TSR_PORT_ARGUMENT */
     bool may_be_infinite;   /* outputs only: infinity is an intended value of this output */
     bool watched;           /* outputs of training: must be finite, is not reported */
+    const tsr_config_hyperparameter *hyperparameter; /* HYPERPARAMETER; else NULL */
+    uint64_t dim_times; /* dim 0 is this number times the entry's open dim, and `shape` has its
+                         * largest size; 0: every dim has one size */
 } tsr_config_port;
 
 typedef enum tsr_entry_kind {
@@ -63,6 +75,22 @@ typedef enum tsr_entry_kind {
     TSR_ENTRY_TRAIN = 2, /* one call is one step; scalar outputs are reported and must be finite */
     TSR_ENTRY_EVAL = 3,  /* row-wise outputs are averaged over the data set and reported */
 } tsr_entry_kind;
+
+/* A dim whose size the inputs of each call give. */
+typedef struct tsr_open_dim {
+    const char *name; /* "N"; NULL: the entry has no open dim */
+    uint64_t low, high;
+} tsr_open_dim;
+
+/* What an entry does besides computing its results; sets are sums of these numbers. */
+typedef enum tsr_effect {
+    TSR_EFFECT_RANDOM = 1 << 0,     /* draws random numbers */
+    TSR_EFFECT_IO = 1 << 1,         /* makes values durable during a step, or reads such values */
+    TSR_EFFECT_MEMORY = 1 << 2,     /* keeps values in another memory than the device's */
+    TSR_EFFECT_STATE = 1 << 3,      /* changes parameters or other state */
+    TSR_EFFECT_MOVEMENT = 1 << 4,   /* copies values between memories */
+    TSR_EFFECT_COLLECTIVE = 1 << 5, /* exchanges values with other ranks */
+} tsr_effect;
 
 typedef struct tsr_config_entry {
     const char *name;
@@ -72,6 +100,9 @@ typedef struct tsr_config_entry {
     uint64_t batch;        /* rows per call; 0 when the entry has no batch dimension */
     size_t input_count, output_count;
     tsr_config_port *inputs, *outputs;
+    tsr_open_dim open;   /* of entries of kind INFER only */
+    bool states_effects; /* the program says what the entry may do */
+    uint32_t effects;    /* then: a set of tsr_effect; else 0 */
 } tsr_config_entry;
 
 typedef struct tsr_config {
@@ -93,8 +124,10 @@ typedef struct tsr_config {
 TSR_API const char *tsr_tensor_role_name(tsr_tensor_role role);
 TSR_API const char *tsr_init_kind_name(tsr_init_kind kind);
 TSR_API const char *tsr_port_source_name(tsr_port_source source);
-TSR_API bool
-tsr_port_is_filled(tsr_port_source source); /* true if the runtime fills it: STEP, SEED */
+TSR_API bool tsr_port_is_filled(tsr_port_source source); /* true if the runtime fills it: STEP,
+                                                            SEED, HYPERPARAMETER */
+/* True if the port is the hyper-parameter of this name. */
+TSR_API bool tsr_port_is_hyperparameter(const tsr_config_port *port, const char *name);
 TSR_API const char *tsr_entry_kind_name(tsr_entry_kind kind);
 
 /* NULL when absent. An entry that was built for several sizes of its dims is "NAME[N=8]", … in the

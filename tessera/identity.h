@@ -16,6 +16,7 @@ extern "C" {
 /* "lr", "0.01". Numbers are in their shortest decimal form: equal texts are equal values. */
 typedef struct tsr_hyperparameter {
     const char *name, *value; /* borrowed */
+    bool is_set;              /* a run set the value; else it is the program's */
 } tsr_hyperparameter;
 
 typedef struct tsr_identity {
@@ -33,6 +34,7 @@ typedef struct tsr_identity_cursor {
 } tsr_identity_cursor;
 typedef struct tsr_hyperparameter_change {
     const char *name, *a, *b; /* borrowed */
+    bool a_is_set, b_is_set;
 } tsr_hyperparameter_change;
 TSR_API bool tsr_identity_next_change(const tsr_identity *a, const tsr_identity *b,
                                       tsr_identity_cursor *at,

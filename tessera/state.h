@@ -66,7 +66,7 @@ typedef struct tsr_recovery {
     uint32_t uncommitted_count; /* unfinished saves that were set aside: normal after a crash */
 } tsr_recovery;
 
-/* The first tensor of a state, by name, that is not finite, and the place in it. */
+/* The first tensor of a state, by name, that is not finite, and the element in it. */
 typedef struct tsr_nonfinite {
     bool found;
     const char *tensor; /* borrowed from the state store */

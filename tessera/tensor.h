@@ -16,7 +16,7 @@ extern "C" {
 #undef X
 typedef enum tsr_dtype {
     TSR_DTYPE_NONE = 0,
-#define X(name, number, size, mlir, safetensors, numpy) TSR_DTYPE_##name = number,
+#define X(name, number, size, kind, type, mlir, safetensors, numpy) TSR_DTYPE_##name = number,
 #include "tessera/dtype.def"
 #undef X
 } tsr_dtype;
@@ -43,9 +43,10 @@ TSR_API const char *tsr_dtype_safetensors_name(tsr_dtype dtype); /* "F32" */
 TSR_API const char *tsr_dtype_numpy_name(tsr_dtype dtype);       /* "<f4" */
 TSR_API tsr_dtype tsr_dtype_from_name(const char *name);         /* TSR_DTYPE_NONE if unknown */
 TSR_API tsr_dtype tsr_dtype_from_safetensors(const char *name);
+/* "|V1", the descr of each float of 8 bits, is f8E4M3FN. */
 TSR_API tsr_dtype tsr_dtype_from_numpy(const char *descr);
 
-/* Returns the element at `index` as f64 (i64 is rounded); dtype is valid. */
+/* Returns the element at `index` as f64 (integers of 64 bits are rounded); dtype is valid. */
 TSR_API double tsr_dtype_read(tsr_dtype dtype, const void *data, uint64_t index);
 /* Stores `value` at `index`: floats are rounded to the nearest, ties to even; an integer dtype must
  * be able to hold the value. */

@@ -26,6 +26,7 @@
 
 #include "tessera/arena.h"
 #include "tessera/config.h"
+#include "tessera/dlpack.h"
 #include "tessera/memory.h"
 #include "tessera/report.h"
 #include "tessera/trace.h"
@@ -58,13 +59,40 @@ typedef struct tsr_ranks_options {
 
 /* Starts `rank_count` processes on this host, each bound to its share of the processors, and waits
  * for them. Call it before this process has threads. When a rank fails, all ranks end, and the
- * error is the error of the first rank that failed: TSR_RANK names the rank, the place in its run
- * and the reason. */
+ * error is the error of the first rank that failed: TSR_RANK names the rank, the position in its
+ * run and the reason. */
 TSR_API TSR_RESULT tsr_ranks_run(tsr_ctx *ctx, const tsr_ranks_options *options, tsr_rank_body body,
                                  void *user);
-/* Runs this process as a rank of the MPI job (mpirun, srun) that started it. Fails with TSR_USAGE
- * in builds without MPI. A failing rank ends the job. */
-TSR_API TSR_RESULT tsr_ranks_join_job(tsr_ctx *ctx, tsr_rank_body body, void *user);
+
+/* How the ranks of a job that another program started exchange data. */
+typedef enum tsr_job_transport {
+    TSR_JOB_TCP, /* connections between each two ranks */
+    TSR_JOB_MPI, /* the job was started by mpirun or srun; only `mpi_module` is used below */
+} tsr_job_transport;
+
+typedef struct tsr_job_options {
+    size_t size_bytes; /* sizeof(tsr_job_options) */
+    tsr_job_transport transport;
+    const char *mpi_module; /* path of tessera-mpi.so; NULL: looks where it is installed */
+    uint32_t rank;          /* 0 … rank_count - 1 */
+    uint32_t rank_count;    /* 1 … 1024; at most the virtual ranks of the bundle */
+    /* Of the ranks on this host, if this one is to be bound to its share of the processors; count
+     * 0: it may use all processors of the process. */
+    uint32_t local_rank, local_rank_count;
+    const char *address, *port; /* where rank 0 listens: "node1", "29500" */
+    const void *key;            /* a secret that all ranks share; NULL: none */
+    size_t key_bytes;           /* at least 16 if there is a key */
+    bool insecure;              /* accept a job without a key that other hosts can reach */
+    uint32_t join_seconds;      /* how long to wait for all ranks to join; 0: 120 */
+} tsr_job_options;
+
+/* Runs this process as a rank of a job that a launcher started: torchrun, Slurm, mpirun. The
+ * options are borrowed until it returns. A rank that fails ends the job, which its launcher can
+ * start again. TSR_USAGE: bad options; no MPI; or no key although `address` is not this host's
+ * loopback address. TSR_RANK: a rank did not join, or has another key, number of ranks or state
+ * directory. */
+TSR_API TSR_RESULT tsr_ranks_join_job(tsr_ctx *ctx, const tsr_job_options *options,
+                                      tsr_rank_body body, void *user);
 /* Ranks count from 0. */
 TSR_API uint32_t tsr_rank_get_number(const tsr_transport *transport);
 
@@ -85,14 +113,24 @@ typedef struct tsr_model_options {
     const char *const *weights_folders; /* folders searched, before the bundle's own, for weights
                                            that the bundle names but does not contain; borrowed */
     size_t weights_folder_count;
-    /* "cpu" (or NULL), "cuda", "cuda:1", "cuda:GPU-…" (a UUID or its beginning), or "auto": a GPU
-     * that has code in the bundle, opens and has enough memory; else the CPU */
+    /* "cpu" (or NULL), "cuda", "cuda:1", "cuda:GPU-…" (a UUID or its beginning),
+     * "cuda:0000:1b:00.0" (a PCI address), the same with "hip" for AMD GPUs, or "auto": a GPU that
+     * has code in the bundle, opens and has enough memory; else the CPU */
     const char *device;
     uint64_t device_memory_max; /* the most bytes to take of a GPU's memory; 0: all that is free */
     tsr_transport *transport;   /* transport of a rank, borrowed; NULL: only one process */
     bool one_by_one; /* a GPU runs one kernel at a time, so that errors name the kernel: much slower
                       */
     tsr_finite_mode check_finite; /* how runs handle outputs that are not finite */
+    /* Several ranks on GPUs (`device` is "cuda" or "auto"): the GPUs of the ranks of this host, in
+     * their order, "0,1" or "GPU-…,GPU-…"; NULL: the GPUs in the order of the driver. */
+    const char *devices;
+    bool share_device; /* several ranks may have the same GPU */
+    /* How ranks on GPUs exchange: "p2p", "host", or "auto" (or NULL): the best possible way. */
+    const char *exchange;
+    /* Check the results of every kernel: runs fail with TSR_NONFINITE at the first NaN, and name
+     * the step, the kernel, its place in the source, the value and the element. Much slower. */
+    bool debug_numerics;
 } tsr_model_options;
 
 /* Opens and verifies the bundle, chooses the variant, maps its code, allocates memory. The tensors
@@ -108,14 +146,17 @@ TSR_API void tsr_model_close(tsr_ctx *ctx, tsr_model *model);
 /* Borrowed from the model. */
 TSR_API const tsr_config *tsr_model_get_config(const tsr_model *model);
 TSR_API tsr_digest tsr_model_get_digest(const tsr_model *model); /* digest of the bundle */
-/* The program digest and the hyper-parameters, by which states and logs are matched
- * (docs/state-store.md); its digest is zero for a bundle that has none. Borrowed from the model. */
+/* The program digest and the hyper-parameters with their current values, by which states and logs
+ * are matched (docs/state-store.md); its digest is zero for a bundle that has none. Borrowed from
+ * the model. */
 TSR_API const tsr_identity *tsr_model_get_identity(const tsr_model *model);
 TSR_API const char *tsr_model_get_target(const tsr_model *model); /* "cpu:x86-64-v3" */
 /* Why this target was chosen, and why the others were not. */
 TSR_API const char *tsr_model_get_choice(const tsr_model *model);
 TSR_API const char *
 tsr_model_get_numerics(const tsr_model *model); /* "portable+fma.2": equal texts, equal bits */
+/* How the ranks exchange, "p2p", and why; NULL: a single rank. */
+TSR_API const char *tsr_model_get_exchange(const tsr_model *model, const char **out_reason);
 TSR_API unsigned tsr_model_get_thread_count(const tsr_model *model);
 TSR_API tsr_memory_plan tsr_model_get_memory_plan(const tsr_model *model);
 /* Finds the file of weights that the bundle names but does not contain, without reading any of its
@@ -145,14 +186,14 @@ typedef struct tsr_check_target {
 /* Bytes needed on this host and on a device (0 on a CPU, which uses the host's memory). */
 typedef struct tsr_check_memory {
     uint64_t parameter_bytes, state_bytes, constant_bytes; /* tensors by role */
-    uint64_t prepared_bytes;              /* weights in the order in which kernels read them */
+    uint64_t prepacked_bytes;             /* weights in the order in which kernels read them */
     uint64_t workspace_bytes, port_bytes; /* inputs and outputs */
-    uint64_t away_bytes;    /* host memory for values that are offloaded from the device */
-    uint64_t code_bytes;    /* kernels, as stored; on a GPU the code for that GPU */
-    uint64_t scratch_bytes; /* scratch memory that kernels share on a GPU */
-    uint64_t staging_bytes; /* used while the bundle's weights are read */
-    uint64_t save_bytes;    /* additional, with a state directory: the copy that is being saved */
-    uint64_t host_bytes;    /* host total, without save_bytes */
+    uint64_t offloaded_bytes; /* host memory for values that are offloaded from the device */
+    uint64_t code_bytes;      /* kernels, as stored; on a GPU the code for that GPU */
+    uint64_t scratch_bytes;   /* scratch memory that kernels share on a GPU */
+    uint64_t staging_bytes;   /* used while the bundle's weights are read */
+    uint64_t save_bytes;      /* additional, with a state directory: the copy that is being saved */
+    uint64_t host_bytes;      /* host total, without save_bytes */
     uint64_t device_bytes; /* device total: tensors, workspace, inputs, outputs, code and scratch */
     uint64_t device_free_bytes;    /* free on the device now; UINT64_MAX: unknown */
     uint64_t device_allowed_bytes; /* the options' device_memory_max; 0: all that is free */
@@ -222,7 +263,9 @@ TSR_API TSR_RESULT tsr_model_export_params(tsr_ctx *ctx, const tsr_model *model,
  * (TSR_USAGE lists them), with equal dtypes and shapes (TSR_DATA). Outputs are optional. If rows
  * are independent, dimension 0 may be any number of rows, equal for all tensors. If the entry was
  * built for several sizes of its dims, the config has an entry "NAME[N=8]" for each, and a call of
- * "NAME" makes the one that has the shapes of the inputs (TSR_DATA if there is none). `entry` NULL
+ * "NAME" makes the one that has the shapes of the inputs (TSR_DATA if there is none). If a dim of
+ * the entry is open, the inputs give its size (TSR_DATA if it is not in the range of the config, or
+ * two inputs differ), and outputs have the rows that follow from it. `entry` NULL
  * means the only INFER entry. A TRAIN entry is refused (TSR_USAGE): use tsr_train. On failure the
  * contents of the outputs are undefined. */
 TSR_API TSR_RESULT tsr_model_call(tsr_ctx *ctx, tsr_model *model, const char *entry,
@@ -262,8 +305,8 @@ typedef struct tsr_call_options {
 /* Like tsr_model_call_files, with options. Fails with TSR_USAGE if calls are repeated and rows are
  * independent, or if an output that is passed on to the next call has another type. A replay fails
  * with TSR_MISMATCH for a log of another program, entry, seed, input or set of parameters;
- * TSR_DIVERGED names the call, the first tensor that differs, its element, region and place in the
- * source. */
+ * TSR_DIVERGED names the call, the first tensor that differs, its element, region and location in
+ * the source. */
 TSR_API TSR_RESULT tsr_model_run_files(tsr_ctx *ctx, tsr_model *model, const char *entry,
                                        const tsr_call_options *options, const tsr_binding *inputs,
                                        size_t input_count, const tsr_binding *outputs,
@@ -277,6 +320,19 @@ TSR_API TSR_RESULT tsr_model_evaluate(tsr_ctx *ctx, tsr_model *model, const char
                                       tsr_eval_report *out_report);
 
 /* ---- training ---- */
+
+/* Sets a hyper-parameter of the training entries, such as "lr", for all runs of the model from now
+ * on; between the steps of a trainer, from its next step on. The states and logs of these runs
+ * record it. A run that resumes such a state, or replays such a log, has the value too, unless the
+ * caller has set another one; the program's own value, set here, ends that. A value counts with as
+ * many digits as distinguish doubles, and is rounded to f32 where the program computes in f32.
+ * tsr_model_get_identity lists names and current values, tsr_config_port ranges. TSR_USAGE for a
+ * name that the program does not have, for a value out of range (also NaN), and for one that cannot
+ * be set: older bundles have no input for it, and so have schedules and loops. With several ranks,
+ * every rank makes the call, with the same value: otherwise the next step is TSR_MISMATCH or
+ * TSR_RANK. From a callback: TSR_USAGE. */
+TSR_API TSR_RESULT tsr_model_set_hyperparameter(tsr_ctx *ctx, tsr_model *model, const char *name,
+                                                double value);
 
 typedef struct tsr_train_options {
     size_t size_bytes; /* sizeof(tsr_train_options) */
@@ -329,13 +385,14 @@ typedef struct tsr_train_options {
     /* Called after each judgement; may be NULL. The user is that of `callbacks`. best->generation
      * is UINT64_MAX if the state of this step is the best one and not saved yet. */
     void (*judged)(void *user, const tsr_best *best);
+    uint64_t record_every; /* with `record`: the log gets only every so many steps; 0: each step */
 } tsr_train_options;
 
 /* Recovers or initialises, trains, saves. A state that was trained with other data, by rows or
  * digest, is TSR_MISMATCH without `new_data`. If data is missing: TSR_USAGE listing names, dtypes
  * and shapes. A state at or past `steps` is not an error: nothing is run. A state of another
  * program, seed or numerics is TSR_MISMATCH; of the same program with other hyper-parameters, a
- * notice (TSR_LOG_NOTICE) names each of them with both values, and the run goes on. The trained
+ * notice (TSR_LOG_NOTICE) names each of them with both values, and the run continues. The trained
  * tensors stay in the model; without a state directory each call starts from the beginning. Errors
  * of the run:
  * TSR_NONFINITE names the output or tensor; TSR_DIVERGED from a replay; TSR_DATA from a kernel;

@@ -45,10 +45,10 @@ typedef struct tsr_model tsr_model; /* tessera/tessera.h */
 
 /* ---- tensors of the caller ---- */
 
-typedef enum tsr_place {
-    TSR_PLACE_HOST = 0,   /* memory of this process */
-    TSR_PLACE_DEVICE = 1, /* memory of the model's GPU, as from cudaMalloc; TSR_USAGE on a CPU */
-} tsr_place;
+typedef enum tsr_location {
+    TSR_LOCATION_HOST = 0,   /* memory of this process */
+    TSR_LOCATION_DEVICE = 1, /* memory of the model's GPU, as from cudaMalloc; TSR_USAGE on a CPU */
+} tsr_location;
 
 /* A view of the caller's memory: dense, row-major, little-endian, of tsr_shape_size() bytes. Work
  * of the caller on memory of a GPU must be finished before the call (cudaStreamSynchronize); the
@@ -58,7 +58,7 @@ typedef struct tsr_view {
     tsr_dtype dtype;
     tsr_shape shape;
     void *data; /* borrowed; only read where it is an input */
-    tsr_place place;
+    tsr_location location;
 } tsr_view;
 
 /* Copies a tensor of the state (a parameter, or a tensor of the optimizer state) to the memory of
@@ -104,11 +104,11 @@ typedef struct tsr_trainer_options {
     const char *params;      /* start from these parameters if no state is resumed, or NULL */
     tsr_adopt_options adopt; /* or from the matching tensors of another bundle's state */
     /* Which data the batches are from: its number of rows and its digest (tsr_data_digest); zeros:
-     * not said. A state records them, and only a trainer that names the same data goes on with it
-     * (else TSR_MISMATCH), so that a run does not go on with other data by mistake. */
+     * not said. A state records them, and only a trainer that names the same data continues with it
+     * (else TSR_MISMATCH), so that a run does not continue with other data by mistake. */
     uint64_t rows;
     tsr_digest data;
-    bool new_data;                 /* go on with other data than the state was trained with */
+    bool new_data;                 /* continue with other data than the state was trained with */
     tsr_train_callbacks callbacks; /* `eval` and `ranks` are not called */
     /* Lines of the store's event log, from one thread at a time; may be NULL. */
     void (*store_event)(void *user, const char *line);
@@ -133,13 +133,13 @@ TSR_API const tsr_save_status *tsr_trainer_get_saves(const tsr_trainer *trainer)
  * step. tsr_dtype_read reads an element as double. */
 TSR_API const tsr_tensor *tsr_trainer_get_outputs(const tsr_trainer *trainer, size_t *out_count);
 
-/* Makes one step. Inputs are matched by name, or, where the name is NULL, by their place: view i is
- * input i of the entry, not counting those that the runtime fills (TSR_PORT_STEP, TSR_PORT_SEED). A
+/* Makes one step. Inputs are matched by name, or, where the name is NULL, by their index: view i is
+ * input i of the entry, not counting those that the runtime fills (tsr_port_is_filled). A
  * data input is the whole batch, [batch, …] as in the config. Every input must be given
  * (TSR_USAGE), with the dtype and shape of the config (TSR_DATA with both). Outputs are optional
  * and matched in the same way; they are copied to the caller's memory.
  *
- * After an error about the views nothing has changed, and the trainer goes on. After an error
+ * After an error about the views nothing has changed, and the trainer continues. After an error
  * inside the step the state may hold a part of it: TSR_DATA from a kernel (names the row of the
  * batch), TSR_NONFINITE (names output or tensor), TSR_MACHINE. Then every further step, save and
  * run fails with TSR_USAGE; close the trainer, and open one on the last committed state. Saves that
@@ -151,8 +151,15 @@ TSR_API TSR_RESULT tsr_trainer_step(tsr_ctx *ctx, tsr_trainer *trainer, const ts
                                     size_t input_count, const tsr_view *outputs,
                                     size_t output_count);
 
+/* Like tsr_trainer_step, but the view of a data input has all rows of the data, [rows, …], in
+ * memory of the host, and the library draws the batch: that of tsr_train and tessera-run on the
+ * same data. TSR_USAGE if the options of the trainer have no rows. */
+TSR_API TSR_RESULT tsr_trainer_step_drawn(tsr_ctx *ctx, tsr_trainer *trainer,
+                                          const tsr_view *inputs, size_t input_count,
+                                          const tsr_view *outputs, size_t output_count);
+
 /* Gives the batch of the next step: `inputs` has one view for each input to be given, in the order
- * of the config, with name, dtype and shape; the callback sets data and place. The memory stays
+ * of the config, with name, dtype and shape; the callback sets data and location. The memory stays
  * borrowed until the next call, or until the run returns. *out_end = true ends the run before this
  * step. An error (tsr_fail makes one) ends the run with it; nothing has changed then. */
 typedef tsr_result (*tsr_batch_fn)(tsr_ctx *ctx, void *user, const tsr_position *position,
@@ -173,7 +180,7 @@ TSR_API TSR_RESULT tsr_trainer_run(tsr_ctx *ctx, tsr_trainer *trainer,
 
 /* Saves the state of the current step, unless the last save did. *out_generation: returns when the
  * generation is committed; a failed save is repeated, TSR_SAVE after three failures. NULL: returns
- * once the save has begun; it goes on beside the next steps, which report its failure. TSR_USAGE
+ * once the save has begun; it continues beside the next steps, which report its failure. TSR_USAGE
  * without a state directory, TSR_NONFINITE for a state that is not finite. */
 TSR_API TSR_RESULT tsr_trainer_save(tsr_ctx *ctx, tsr_trainer *trainer,
                                     tsr_generation *out_generation);

@@ -36,7 +36,7 @@ static tsr_result print_help(tsr_ctx *ctx) {
          "agree\n"
          "  --diagnostics=text|json   one JSON object a line on standard error\n"
          "  --mlir-print-op-generic   print the generic form\n"
-         "  --mlir-print-debuginfo    print the place of every op\n"
+         "  --mlir-print-debuginfo    print the location of every op\n"
          "  --emit-bytecode           write bytecode\n"
          "  --no-output               print only diagnostics\n"
          "  --print-ir-after-all      the module after each pass, on standard error\n"

@@ -11,8 +11,10 @@
 #include "tools/run/advice.h"
 #include "tools/run/check.h"
 #include "tools/run/entries.h"
+#include "tools/run/launcher.h"
 #include "tools/run/plot/plot.h"
 #include "tools/run/report.h"
+#include "tools/run/set.h"
 #include "tools/run/signals.h"
 #include "tools/run/state.h"
 #include "tools/run/trace.h"
@@ -30,15 +32,17 @@ typedef struct arguments {
         *replay, *metrics, *store_log, *out, *check_finite, *keep_best, *tensorboard;
     uint64_t generation;
     uint64_t steps, seed, save_every, keep, eval_every, threads, device_memory, ranks, restarts,
-        repeat, record_values, stop_after;
+        repeat, record_values, record_every, stop_after;
+    const char *devices, *transport_name;
     tsr_transport *transport; /* transport of a rank; NULL: only one process */
-    bool has_seed, has_steps, strict, verify, quiet, allow_network_fs, allow_inexact, new_data,
-        verify_data, help, version;
-    bool require_signature, check, json, mpi, one_by_one, measure_memory;
+    bool debug_numerics, has_seed, has_steps, strict, verify, quiet, allow_network_fs,
+        allow_inexact, new_data, verify_data, help, version;
+    bool require_signature, check, json, mpi, one_by_one, measure_memory, share_device;
     tsr_flag_list keys, weights_dirs;
     const char *adopt, *advice; /* advice: see advice.h */
     tsr_run_trace trace;
-    tsr_flag_pairs data, inputs, outputs, renames;
+    tsr_launcher_flags launch;
+    tsr_flag_pairs data, inputs, outputs, renames, set;
     const tsr_flag *flags; /* borrowed; the flags on the command line */
 } arguments;
 
@@ -279,7 +283,8 @@ static tsr_result train(tsr_ctx *ctx, const arguments *a, tsr_model *model, tsr_
         .stop_after = a->stop_after,
         .judged = tsr_report_judged,
         .records_values = a->record_values != UINT64_MAX,
-        .values_of = a->record_values};
+        .values_of = a->record_values,
+        .record_every = a->record_every};
     tsr_lines log = {.fd = -1};
     if (!a->has_steps && !a->replay)
         FAIL(ctx, TSR_USAGE, "--steps is missing; expected the absolute step to stop at");
@@ -288,6 +293,8 @@ static tsr_result train(tsr_ctx *ctx, const arguments *a, tsr_model *model, tsr_
     for (size_t i = 0; i < a->renames.count; i++)
         renames[i] = (tsr_rename){a->renames.pairs[i].name, a->renames.pairs[i].value};
     TRY(ctx, parse_resume(ctx, a->resume, a->state_dir, &options));
+    TRY(ctx, tsr_run_set(ctx, &a->set, model));
+    tsr_report_train(report, model, a->entry);
     if (a->store_log) {
         TRY(ctx, tsr_lines_open(ctx, "events", a->store_log, tsr_run_get_stop(), &log));
         options.store_event = tsr_state_log_line;
@@ -437,6 +444,11 @@ static tsr_result run_chosen(tsr_ctx *ctx, const arguments *a, tsr_model *model,
         fprintf(stderr,
                 "%s: notice: --measure-memory measures only the CPU's memory; the device is %s\n",
                 tool, tsr_model_get_target(model));
+    if (mode == MODE_TRAIN && !a->transport && tsr_launcher_get_name())
+        tsr_log(ctx, TSR_LOG_WARNING,
+                "%s started this process as one of several ranks, but it trains alone; --launcher "
+                "%s joins the others",
+                tsr_launcher_get_name(), tsr_launcher_get_name());
     if (mode == MODE_TRAIN || mode == MODE_REPLAY)
         TRY(ctx, train(ctx, a, model, report));
     else if (mode == MODE_EVALUATE)
@@ -472,6 +484,19 @@ static tsr_result close_traced(tsr_ctx *ctx, const arguments *a, tsr_model *mode
     if (written.code && !result.code) return tsr_error_adopt(ctx, &writing);
     if (written.code) tsr_log(ctx, TSR_LOG_WARNING, "%s", writing.error.text);
     return result;
+}
+
+/* Flags for ranks on GPUs. */
+static tsr_result check_rank_flags(tsr_ctx *ctx, const arguments *a) {
+    static const char *const names[] = {"--devices", "--share-device", "--transport"};
+    bool is_cpu = !a->device || strcmp(a->device, "cpu") == 0;
+    for (size_t i = 0; i < TSR_COUNT(names); i++) {
+        if (!is_given(a, names[i])) continue;
+        if (!a->transport) FAIL(ctx, TSR_USAGE, "%s needs --ranks, --launcher or --mpi", names[i]);
+        if (is_cpu)
+            FAIL(ctx, TSR_USAGE, "%s applies to ranks on GPUs; the device is the CPU", names[i]);
+    }
+    return TSR_SUCCESS;
 }
 
 /* Refuses flags for GPUs only, or for CPUs only. With "auto" they apply to the chosen device. */
@@ -511,8 +536,7 @@ static tsr_result add_files(tsr_ctx *ctx, const arguments *a, const char *weight
                          tsr_run_trace_path(a->trace.roofline, *rank, &files->arena));
 }
 
-/* weights: a file that the bundle names; NULL: no such file, or the bundle is not opened yet. rank:
- * NULL for a single process. */
+/* weights: a file that the opened bundle names, or NULL. rank: NULL for a single process. */
 static tsr_result check_files(tsr_ctx *ctx, const arguments *a, const char *weights,
                               const uint32_t *rank) {
     tsr_files files = {0};
@@ -542,7 +566,11 @@ static tsr_result run(tsr_ctx *ctx, const arguments *a, tsr_report *report) {
                                  .device_memory_max = a->device_memory << 20,
                                  .threads = (unsigned)a->threads,
                                  .transport = a->transport,
+                                 .devices = a->devices,
+                                 .share_device = a->share_device,
+                                 .exchange = a->transport_name,
                                  .one_by_one = a->one_by_one,
+                                 .debug_numerics = a->debug_numerics,
                                  .keys = a->keys.texts,
                                  .key_count = a->keys.count,
                                  .require_signature = a->require_signature,
@@ -553,6 +581,7 @@ static tsr_result run(tsr_ctx *ctx, const arguments *a, tsr_report *report) {
     if (a->require_signature && !a->keys.count)
         FAIL(ctx, TSR_USAGE, "--require-signature needs --key");
     TRY(ctx, check_device_flags(ctx, a));
+    TRY(ctx, check_rank_flags(ctx, a));
     if (a->json && !a->check) FAIL(ctx, TSR_USAGE, "--json needs --check, or ls");
     if (a->check) {
         TRY(ctx, check_flags(ctx, a->flags, MODE_CHECK));
@@ -570,6 +599,7 @@ static tsr_result run(tsr_ctx *ctx, const arguments *a, tsr_report *report) {
                 tsr_model_get_choice(model), tsr_model_get_thread_count(model),
                 TSR_PLURAL(tsr_model_get_thread_count(model)),
                 (double)(plan.total_bytes + plan.offloaded_bytes) / (1 << 20));
+    if (!a->quiet) tsr_report_exchange(tool, model);
     TRY_GOTO(ctx, result, choose_and_run(ctx, a, model, report));
     if (a->export_params)
         TRY_GOTO(ctx, result, tsr_model_export_params(ctx, model, a->export_params));
@@ -664,7 +694,7 @@ static tsr_result run_reported(tsr_ctx *ctx, const arguments *a) {
 static tsr_result run_rank(tsr_ctx *ctx, tsr_transport *transport, void *user) {
     arguments own = *(const arguments *)user;
     uint32_t rank = tsr_rank_get_number(transport);
-    if (own.mpi) TRY(ctx, check_files(ctx, &own, NULL, &rank));
+    if (!own.ranks) TRY(ctx, check_files(ctx, &own, NULL, &rank));
     own.transport = transport;
     if (rank > 0) {
         own.quiet = true;
@@ -672,7 +702,7 @@ static tsr_result run_rank(tsr_ctx *ctx, tsr_transport *transport, void *user) {
         ctx->log_level = TSR_LOG_ERROR;
     }
     tsr_result result = run_reported(ctx, &own);
-    /* Returning an error ends the MPI job and this process before it could be reported, so it is
+    /* Returning an error ends an MPI job and this process before it could be reported, so it is
      * reported here. */
     if (result.code && own.mpi)
         tsr_tool_log((void *)(uintptr_t)tool, TSR_LOG_ERROR, ctx->error.text);
@@ -704,6 +734,28 @@ static tsr_result run_ranks(tsr_ctx *ctx, arguments *a) {
     return result;
 }
 
+static tsr_result check_job_flags(tsr_ctx *ctx, const arguments *a) {
+    static const char *const names[] = {"--rendezvous", "--job-key", "--no-job-key"};
+    for (size_t i = 0; i < TSR_COUNT(names) && !a->launch.launcher; i++)
+        if (is_given(a, names[i])) FAIL(ctx, TSR_USAGE, "%s needs --launcher", names[i]);
+    if ((a->mpi != 0) + (a->ranks != 0) + (a->launch.launcher != NULL) > 1)
+        FAIL(ctx, TSR_USAGE, "--mpi, --launcher and --ranks exclude each other: %s",
+             "the first two join ranks that another program started, the last starts ranks");
+    if (a->restarts && !a->ranks) FAIL(ctx, TSR_USAGE, "--restarts needs --ranks");
+    return TSR_SUCCESS;
+}
+
+/* One process, or a rank of a job that another program started. */
+static tsr_result run_one(tsr_ctx *ctx, tsr_arena *arena, arguments *a) {
+    ctx->log = tsr_tool_log; /* while ranks join */
+    ctx->log_user = (void *)(uintptr_t)tool;
+    tsr_job_options job = {.size_bytes = sizeof job, .transport = TSR_JOB_MPI};
+    if (a->launch.launcher) TRY(ctx, tsr_launcher_find(ctx, &a->launch, arena, &job));
+    if (a->mpi || a->launch.launcher) return tsr_ranks_join_job(ctx, &job, run_rank, a);
+    TRY(ctx, check_files(ctx, a, NULL, NULL));
+    return run_reported(ctx, a);
+}
+
 static tsr_result dispatch(tsr_ctx *ctx, int argc, char **argv, tsr_arena *arena, arguments *a) {
     tsr_flag flags[FLAG_COUNT];
     const char *positional[ARGUMENTS_MAX];
@@ -711,8 +763,7 @@ static tsr_result dispatch(tsr_ctx *ctx, int argc, char **argv, tsr_arena *arena
     a->record_values = UINT64_MAX; /* no value */
     fill_flags(a, flags);
     if (argc > ARGUMENTS_MAX)
-        FAIL(ctx, TSR_USAGE, "%d arguments are given; at most %d are accepted", argc,
-             ARGUMENTS_MAX);
+        FAIL(ctx, TSR_USAGE, "%d arguments; at most %d are accepted", argc, ARGUMENTS_MAX);
     TRY(ctx, tsr_flags_parse(ctx, argc - 1, argv + 1, flags, FLAG_COUNT, positional, &count));
     a->flags = flags;
     a->has_steps = is_given(a, "--steps");
@@ -730,13 +781,9 @@ static tsr_result dispatch(tsr_ctx *ctx, int argc, char **argv, tsr_arena *arena
              count);
     a->bundle = positional[0];
     a->advice = tsr_run_advise_adopt(arena, argc, argv, a->state_dir);
-    if (!a->mpi && !a->ranks) TRY(ctx, check_files(ctx, a, NULL, NULL));
+    TRY(ctx, check_job_flags(ctx, a));
+    if (!a->ranks) return run_one(ctx, arena, a);
     for (uint32_t rank = 0; rank < a->ranks; rank++) TRY(ctx, check_files(ctx, a, NULL, &rank));
-    if (a->ranks == 0) {
-        if (a->restarts) FAIL(ctx, TSR_USAGE, "--restarts needs --ranks");
-        return a->mpi ? tsr_ranks_join_job(ctx, run_rank, a) : run_reported(ctx, a);
-    }
-    if (a->mpi) FAIL(ctx, TSR_USAGE, "--mpi and --ranks both start ranks; give one");
     return run_ranks(ctx, a);
 }
 
@@ -746,10 +793,8 @@ int main(int argc, char **argv) {
     tsr_arena arena = {0};
     tsr_tool_begin();
     tsr_result result = dispatch(&ctx, argc, argv, &arena, &a);
-    tsr_flag_pairs_finish(&a.data);
-    tsr_flag_pairs_finish(&a.inputs);
-    tsr_flag_pairs_finish(&a.outputs);
-    tsr_flag_pairs_finish(&a.renames);
+    tsr_flag_pairs *const pairs[] = {&a.data, &a.inputs, &a.outputs, &a.renames, &a.set};
+    for (size_t i = 0; i < TSR_COUNT(pairs); i++) tsr_flag_pairs_finish(pairs[i]);
     tsr_arena_finish(&arena);
     return tsr_tool_finish(&ctx, tool, result);
 }

@@ -24,10 +24,17 @@ static uint64_t size_of(const copies *c, size_t entry, size_t symbol) {
     return anchor.sizes[symbol].size;
 }
 
+/* The open dim, in dim 0, is checked when the copy is known. */
 static bool fits(const tsr_config_port *port, const tsr_anchor_input *input) {
-    uint64_t count = 0;
-    if (!input->is_flat) return tsr_shape_equal(&port->shape, input->shape);
-    return tsr_shape_count(&port->shape, &count) && count == input->shape->dims[0];
+    uint64_t count = 0, rows = port->shape.rank ? port->shape.dims[0] : 1;
+    tsr_shape must = port->shape;
+    if (!input->is_flat) {
+        if (port->dim_times && input->shape->rank) must.dims[0] = input->shape->dims[0];
+        return tsr_shape_equal(&must, input->shape);
+    }
+    if (!tsr_shape_count(&port->shape, &count)) return false;
+    if (!port->dim_times || !count) return count == input->shape->dims[0];
+    return input->shape->dims[0] <= count && input->shape->dims[0] % (count / rows) == 0;
 }
 
 static bool all_fit(const tsr_config_entry *entry, const tsr_anchor_input *inputs, size_t count) {
@@ -85,7 +92,7 @@ static TSR_RESULT read_given(tsr_ctx *ctx, const copies *c, const tsr_anchor_inp
                              given *all) {
     const tsr_config_port *port = &c->config->entries[c->first].inputs[input->port];
     if (input->is_flat || input->shape->rank != port->shape.rank) return TSR_SUCCESS;
-    for (uint32_t d = 0; d < port->shape.rank; d++) {
+    for (uint32_t d = port->dim_times ? 1 : 0; d < port->shape.rank; d++) {
         size_t s = symbol_of(c, input->port, d);
         if (s == c->names.count) continue;
         const tsr_anchor_size *symbol = &c->names.sizes[s];

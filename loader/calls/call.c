@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Calls an entry once, or for any number of rows in batches if its rows are independent. Of an
- * entry with copies for several sizes, the inputs choose one. Inputs come from memory or array
- * files, outputs go to memory or array files; a wire connects one input or output.
+ * entry with copies for several sizes, the inputs choose one; of an entry with an open dim, they
+ * give its size. Inputs come from memory or array files, outputs go to memory or array files; a
+ * wire connects one input or output.
  */
+#include "loader/calls/call.h"
+
 #include "loader/calls/anchors.h"
 #include "loader/calls/call_log.h"
 #include "loader/calls/finite.h"
@@ -19,37 +22,6 @@
 
 #include <inttypes.h>
 #include <string.h>
-
-typedef struct wire {
-    const tsr_config_port *port; /* NULL: not connected */
-    void *memory;                /* the executor's memory for one batch */
-    uint64_t row_bytes;          /* bytes of a row; of the whole tensor if the entry has no rows */
-    tsr_array *array;            /* input file; owned */
-    void *tensor;                /* input or output in memory; borrowed */
-    tsr_array_writer *writer;    /* writer of the output's file; borrowed from the call */
-    size_t member;               /* index of its array in that file */
-    const char *path;
-} wire;
-
-typedef struct call {
-    tsr_model *model;
-    tsr_use use; /* active if `model` is set */
-    size_t index;
-    const tsr_config_entry *entry;
-    bool chooses; /* the inputs choose one of the copies of the entry */
-    tsr_arena arena;
-    wire inputs[TSR_CONFIG_PORTS_MAX], outputs[TSR_CONFIG_PORTS_MAX];
-    tsr_array_writer *writers[TSR_CONFIG_PORTS_MAX]; /* owned; one per file */
-    size_t writer_count;
-    uint64_t rows;            /* rows of all inputs; 1 if the entry has no rows */
-    tsr_call_options options; /* all zero: one call without callback */
-    uint64_t called_count;
-    tsr_call_log *log;      /* owned; NULL: neither record nor replay */
-    bool is_given_infinite; /* repeated calls: an input of the first one contains an infinity */
-    bool told[TSR_CONFIG_PORTS_MAX]; /* outputs for which a warning was logged */
-    /* for each output: the input with its name, if calls are repeated */
-    wire carried[TSR_CONFIG_PORTS_MAX];
-} call;
 
 /* Lists "images (ui8 64x64)" … for messages. In the arena. */
 static const char *list_inputs(const tsr_config_entry *entry, tsr_arena *arena) {
@@ -109,8 +81,20 @@ static size_t find_port(const tsr_config_port *ports, size_t count, const char *
     return count;
 }
 
-static tsr_result claim(tsr_ctx *ctx, call *self, const char *name, bool is_input,
-                        wire **out_wire) {
+/* Bytes of a row, or of what the open dim counts. */
+static void set_rows(const call *self, wire *target) {
+    uint64_t size = 0;
+    const tsr_config_entry *entry = self->entry;
+    bool fits = tsr_shape_size(&target->port->shape, target->port->dtype, &size);
+    TSR_ASSERT(fits);
+    target->has_rows = entry->rows_independent || target->port->dim_times;
+    target->row_bytes = entry->rows_independent   ? size / entry->batch
+                        : target->port->dim_times ? size / entry->open.high
+                                                  : size;
+}
+
+tsr_result tsr_call_claim(tsr_ctx *ctx, call *self, const char *name, bool is_input,
+                          wire **out_wire) {
     const tsr_config_port *ports = is_input ? self->entry->inputs : self->entry->outputs;
     size_t count = is_input ? self->entry->input_count : self->entry->output_count;
     const char *what = is_input ? "input" : "output";
@@ -131,40 +115,60 @@ static tsr_result claim(tsr_ctx *ctx, call *self, const char *name, bool is_inpu
     wire *target = is_input ? &self->inputs[index] : &self->outputs[index];
     if (target->port)
         FAIL(ctx, TSR_USAGE, "%s '%s' of entry '%s' is given twice", what, name, self->entry->name);
-    uint64_t size = 0;
-    bool fits = tsr_shape_size(&ports[index].shape, ports[index].dtype, &size);
-    TSR_ASSERT(fits);
     *target = (wire){.port = &ports[index]};
     target->memory = is_input ? tsr_executor_get_input(self->model->executor, self->index, index)
                               : tsr_executor_get_output(self->model->executor, self->index, index);
-    target->row_bytes = self->entry->rows_independent ? size / self->entry->batch : size;
+    set_rows(self, target);
     *out_wire = target;
     return TSR_SUCCESS;
 }
 
-static tsr_result check_memory(tsr_ctx *ctx, const char *what, const tsr_tensor *tensor) {
-    uint64_t size = 0;
-    if (!tsr_shape_size(&tensor->shape, tensor->dtype, &size))
-        FAIL(ctx, TSR_DATA, "%s '%s' has 2^63 bytes or more", what, tensor->name);
-    if (size && !tensor->data)
-        FAIL(ctx, TSR_USAGE, "%s '%s' has no memory; expected %" PRIu64 " bytes", what,
-             tensor->name, size);
+/* The size of dim 0 for each row that is counted. */
+uint64_t tsr_call_row_times(const call *self, const wire *of) {
+    return self->entry->rows_independent ? 1 : of->port->dim_times;
+}
+
+/* Checks the open dim: every input that has it gives the same size. */
+static tsr_result check_open(tsr_ctx *ctx, call *self, const wire *input, const tsr_shape *shape) {
+    const tsr_config_port *port = input->port;
+    const tsr_open_dim *open = &self->entry->open;
+    uint64_t times = port->dim_times, size = shape->dims[0] / times;
+    if (shape->dims[0] % times)
+        FAIL(ctx, TSR_DATA,
+             "dim 0 of input '%s' is %" PRIu64 "; expected %" PRIu64
+             " times dim '%s', a multiple of "
+             "%" PRIu64,
+             port->name, shape->dims[0], times, open->name, times);
+    if (self->rows != UINT64_MAX && self->rows != size)
+        FAIL(ctx, TSR_DATA,
+             "dim '%s' of entry '%s' is %" PRIu64 " in input '%s' and %" PRIu64 " in input '%s'",
+             open->name, self->entry->name, self->rows, self->rows_from, size, port->name);
+    if (!self->entry->rows_independent && (size < open->low || size > open->high))
+        FAIL(ctx, TSR_DATA,
+             "dim '%s' of entry '%s' is %" PRIu64
+             " in input '%s'; the bundle was built for %" PRIu64 " to %" PRIu64,
+             open->name, self->entry->name, size, port->name, open->low, open->high);
+    self->rows = size;
+    self->rows_from = port->name;
     return TSR_SUCCESS;
 }
 
 /* Checks dtype, trailing dimensions and number of rows. */
-static tsr_result check_input(tsr_ctx *ctx, call *self, const wire *input, tsr_dtype dtype,
-                              const tsr_shape *shape) {
+tsr_result tsr_call_check_input(tsr_ctx *ctx, call *self, const wire *input, tsr_dtype dtype,
+                                const tsr_shape *shape) {
     char got[TSR_TYPE_TEXT_MAX], expected[TSR_TYPE_TEXT_MAX];
     const tsr_config_port *port = input->port;
     tsr_shape wanted = port->shape;
-    bool by_rows = self->entry->rows_independent;
-    if (by_rows && shape->rank > 0 && wanted.rank > 0) wanted.dims[0] = shape->dims[0];
+    bool by_rows = self->entry->rows_independent, is_open = port->dim_times > 0;
+    if (input->has_rows && shape->rank > 0 && wanted.rank > 0) wanted.dims[0] = shape->dims[0];
     if (dtype != port->dtype || !tsr_shape_equal(&wanted, shape))
         FAIL(ctx, TSR_DATA, "input '%s' is %s; expected %s%s", port->name,
              tsr_type_format(dtype, shape, got),
              tsr_type_format(port->dtype, &port->shape, expected),
-             by_rows ? " with any number of rows" : "");
+             by_rows   ? " with any number of rows"
+             : is_open ? " or fewer rows"
+                       : "");
+    if (is_open) return check_open(ctx, self, input, shape);
     if (!by_rows) return TSR_SUCCESS;
     if (self->rows != UINT64_MAX && self->rows != shape->dims[0])
         FAIL(ctx, TSR_DATA, "input '%s' has %" PRIu64 " row%s; another input has %" PRIu64,
@@ -173,7 +177,7 @@ static tsr_result check_input(tsr_ctx *ctx, call *self, const wire *input, tsr_d
     return TSR_SUCCESS;
 }
 
-static tsr_result begin(tsr_ctx *ctx, tsr_model *model, const char *entry, call *self) {
+tsr_result tsr_call_begin(tsr_ctx *ctx, tsr_model *model, const char *entry, call *self) {
     TRY(ctx, tsr_model_find_entry(ctx, model, entry, TSR_ENTRY_INFER, &self->index));
     TRY(ctx, tsr_use_begin(ctx, model, TSR_USE_CALL, self->index, &self->use));
     self->model = model;
@@ -192,7 +196,7 @@ static tsr_result begin(tsr_ctx *ctx, tsr_model *model, const char *entry, call 
 
 /* Chooses the copy of the entry that fits the inputs, and connects them to it. `shapes` has one for
  * each input of the entry. */
-static tsr_result choose_copy(tsr_ctx *ctx, call *self, const tsr_shape *shapes) {
+tsr_result tsr_call_choose_copy(tsr_ctx *ctx, call *self, const tsr_shape *shapes) {
     tsr_anchor_input inputs[TSR_CONFIG_PORTS_MAX];
     size_t count = 0, chosen = self->index;
     if (!self->chooses) return TSR_SUCCESS;
@@ -215,32 +219,34 @@ static tsr_result choose_copy(tsr_ctx *ctx, call *self, const tsr_shape *shapes)
         if (!input->port) continue;
         input->port = &self->entry->inputs[i];
         input->memory = tsr_executor_get_input(model->executor, chosen, i);
-        bool fits = tsr_shape_size(&input->port->shape, input->port->dtype, &input->row_bytes);
-        TSR_ASSERT(fits);
+        set_rows(self, input);
     }
     return TSR_SUCCESS;
 }
 
-static tsr_result check_complete(tsr_ctx *ctx, call *self) {
+tsr_result tsr_call_check_complete(tsr_ctx *ctx, call *self) {
     for (size_t i = 0; i < self->entry->input_count; i++)
         if (!tsr_port_is_filled(self->entry->inputs[i].source) && !self->inputs[i].port)
             FAIL(ctx, TSR_USAGE, "input '%s' of entry '%s' is missing; it needs %s",
                  self->entry->inputs[i].name, self->entry->name,
                  list_inputs(self->entry, &self->arena));
-    if (!self->entry->rows_independent) self->rows = 1;
+    if (!self->entry->rows_independent && !self->entry->open.name) self->rows = 1;
     if (self->rows == UINT64_MAX) self->rows = self->entry->batch;
     return TSR_SUCCESS;
 }
 
 /* ---- outputs that are not finite ---- */
 
+/* If rows depend on each other, all of them count as one. */
 static tsr_finite_port view(const call *self, const wire *of, uint64_t row, uint64_t count) {
-    bool has_rows = self->entry->rows_independent;
+    bool independent = self->entry->rows_independent;
+    uint64_t elements = of->row_bytes / tsr_dtype_size(of->port->dtype);
     return (tsr_finite_port){.port = of->port,
                              .data = of->memory,
-                             .row_count = has_rows ? count : 1,
-                             .row_elements = of->row_bytes / tsr_dtype_size(of->port->dtype),
-                             .first_row = has_rows ? row : 0};
+                             .row_count = independent ? count : 1,
+                             .row_elements =
+                                 independent || !of->has_rows ? elements : count * elements,
+                             .first_row = independent ? row : 0};
 }
 
 /* Views the inputs that the caller passes. */
@@ -256,7 +262,7 @@ static size_t view_inputs(const call *self, uint64_t row, uint64_t count,
 static bool has_infinite_input(const call *self) {
     tsr_finite_port inputs[TSR_CONFIG_PORTS_MAX];
     double value;
-    size_t count = view_inputs(self, 0, 1, inputs);
+    size_t count = view_inputs(self, 0, self->rows, inputs);
     for (size_t i = 0; i < count; i++)
         if (tsr_dtype_find_nonfinite(inputs[i].port->dtype, inputs[i].data, inputs[i].row_elements,
                                      &value) != UINT64_MAX)
@@ -299,9 +305,11 @@ static tsr_result check_outputs(tsr_ctx *ctx, call *self, uint64_t row, uint64_t
 
 /* ---- running ---- */
 
-/* Runs `count` rows from `row` on. */
+/* Runs `count` rows from `row` on; count: the open dim, if there is one, or 1 if there are no rows.
+ */
 static tsr_result run_once(tsr_ctx *ctx, call *self, uint64_t step, uint64_t row, uint64_t count) {
     double start = tsr_clock_seconds();
+    if (self->entry->open.name) tsr_executor_set_dim(self->model->executor, self->index, count);
     TRY(ctx, tsr_executor_run(ctx, self->model->executor, self->index, step));
     double seconds = tsr_clock_seconds() - start;
     self->called_count++;
@@ -311,46 +319,110 @@ static tsr_result run_once(tsr_ctx *ctx, call *self, uint64_t step, uint64_t row
     return check_outputs(ctx, self, row, count);
 }
 
-static tsr_result read_rows(tsr_ctx *ctx, const wire *input, uint64_t row, uint64_t count,
-                            uint64_t batch) {
+/* Rows `row` … of an input or output as the size of its dim 0, and the reverse of row_bytes. */
+static uint64_t dim_rows(const call *self, const wire *of, uint64_t rows) {
+    return of->has_rows           ? rows * tsr_call_row_times(self, of)
+           : of->view->shape.rank ? of->view->shape.dims[0]
+                                  : 1;
+}
+
+static tsr_result read_view(tsr_ctx *ctx, const call *self, const wire *input, uint64_t row,
+                            uint64_t count, size_t bytes) {
+    tsr_device *device = self->model->device;
+    const tsr_strided *view = input->view;
+    const char *from = view->data + row * input->row_bytes;
+    if (view->location == TSR_LOCATION_DEVICE)
+        TRY(ctx, device->type->read_caller(ctx, device, from, input->memory, bytes));
+    else
+        tsr_strided_gather(view, dim_rows(self, input, row) * input->has_rows,
+                           dim_rows(self, input, count), input->memory);
+    if (view->dtype != TSR_DTYPE_I1) return TSR_SUCCESS;
+    return tsr_truths_check(ctx, input->port->name, input->memory, row * input->row_bytes, bytes);
+}
+
+/* Lends the caller's memory of a whole batch to the run; else the executor's memory is used. */
+static void lend(const call *self, wire *of, size_t port, bool is_output, uint64_t row,
+                 bool is_whole) {
+    char *memory = of->may_lend ? of->view->data + row * of->row_bytes : NULL;
+    bool fits =
+        memory && is_whole && (!is_output || (uintptr_t)memory % TSR_BUFFER_ALIGN_BYTES == 0);
+    if (!fits && !of->is_lent) return;
+    tsr_executor *executor = self->model->executor;
+    of->is_lent = fits;
+    if (is_output)
+        tsr_executor_lend_output(executor, self->index, port, fits ? memory : NULL);
+    else
+        tsr_executor_lend_input(executor, self->index, port, fits ? memory : NULL);
+    of->memory = fits        ? memory
+                 : is_output ? tsr_executor_get_output(executor, self->index, port)
+                             : tsr_executor_get_input(executor, self->index, port);
+}
+
+/* Lends or ends the loans of all inputs and outputs for `count` rows from `row` on. */
+static void lend_all(call *self, uint64_t row, bool is_whole) {
+    for (size_t i = 0; i < self->entry->input_count; i++)
+        lend(self, &self->inputs[i], i, false, row, is_whole);
+    for (size_t i = 0; i < self->entry->output_count; i++)
+        lend(self, &self->outputs[i], i, true, row, is_whole);
+}
+
+/* Of `batch` rows, those beyond `count` are zero. */
+static tsr_result read_rows(tsr_ctx *ctx, const call *self, const wire *input, uint64_t row,
+                            uint64_t count, uint64_t batch) {
+    if (input->is_lent) return TSR_SUCCESS;
+    if (!input->has_rows) count = batch = 1;
     size_t bytes = (size_t)(count * input->row_bytes);
     if (input->array) {
         uint64_t per_row = input->row_bytes / tsr_dtype_size(input->port->dtype);
         TRY(ctx, tsr_array_read(ctx, input->array, row * per_row, count * per_row, input->memory));
     } else if (bytes) {
-        memcpy(input->memory, (const char *)input->tensor + row * input->row_bytes, bytes);
+        TRY(ctx, read_view(ctx, self, input, row, count, bytes));
     }
     memset((char *)input->memory + bytes, 0, (size_t)((batch - count) * input->row_bytes));
     return TSR_SUCCESS;
 }
 
-static tsr_result write_rows(tsr_ctx *ctx, const wire *output, uint64_t row, uint64_t count) {
-    size_t bytes = (size_t)(count * output->row_bytes);
-    if (output->tensor && bytes)
-        memcpy((char *)output->tensor + row * output->row_bytes, output->memory, bytes);
+static tsr_result write_rows(tsr_ctx *ctx, const call *self, const wire *output, uint64_t row,
+                             uint64_t count) {
+    size_t bytes = (size_t)((output->has_rows ? count : 1) * output->row_bytes);
+    const tsr_strided *view = output->view;
+    tsr_device *device = self->model->device;
+    if (output->is_lent) return TSR_SUCCESS;
+    if (view && bytes && view->location == TSR_LOCATION_DEVICE)
+        return device->type->write_caller(ctx, device, output->memory,
+                                          view->data + row * output->row_bytes, bytes);
+    if (view && bytes)
+        tsr_strided_scatter(view, dim_rows(self, output, row) * output->has_rows,
+                            dim_rows(self, output, count), output->memory);
     if (!output->writer) return TSR_SUCCESS;
     return tsr_array_writer_append(ctx, output->writer, output->member, output->memory, bytes);
 }
 
-static tsr_result run_rows(tsr_ctx *ctx, call *self) {
+tsr_result tsr_call_run_rows(tsr_ctx *ctx, call *self) {
     const tsr_config_entry *entry = self->entry;
-    uint64_t batch = entry->rows_independent ? entry->batch : 1;
+    uint64_t batch = entry->rows_independent ? entry->batch : self->rows;
+    bool is_open = entry->open.name != NULL;
     for (uint64_t row = 0; row < self->rows; row += batch) {
         uint64_t count = self->rows - row < batch ? self->rows - row : batch;
+        lend_all(self, row, count == batch || is_open);
         for (size_t i = 0; i < entry->input_count; i++)
-            if (self->inputs[i].port) TRY(ctx, read_rows(ctx, &self->inputs[i], row, count, batch));
+            if (self->inputs[i].port)
+                TRY(ctx,
+                    read_rows(ctx, self, &self->inputs[i], row, count, is_open ? count : batch));
         tsr_result result = run_once(ctx, self, 0, row, count);
         if (result.code && entry->rows_independent)
             return tsr_error_prefix(ctx, result, "rows %" PRIu64 " to %" PRIu64, row,
                                     row + count - 1);
         TRY(ctx, result);
         for (size_t i = 0; i < entry->output_count; i++)
-            if (self->outputs[i].port) TRY(ctx, write_rows(ctx, &self->outputs[i], row, count));
+            if (self->outputs[i].port)
+                TRY(ctx, write_rows(ctx, self, &self->outputs[i], row, count));
     }
     return TSR_SUCCESS;
 }
 
-static void finish(tsr_ctx *ctx, call *self) {
+void tsr_call_finish(tsr_ctx *ctx, call *self) {
+    if (self->model && self->entry) lend_all(self, 0, false);
     if (self->model) tsr_use_end(self->model, &self->use);
     for (size_t i = 0; i < TSR_CONFIG_PORTS_MAX; i++) tsr_array_close(ctx, self->inputs[i].array);
     for (size_t i = 0; i < self->writer_count; i++) tsr_array_writer_destroy(ctx, self->writers[i]);
@@ -372,19 +444,17 @@ static tsr_result connect_carried(tsr_ctx *ctx, call *self) {
         if (index == entry->input_count || tsr_port_is_filled(entry->inputs[index].source))
             continue;
         const tsr_config_port *to = &entry->inputs[index];
-        uint64_t size = 0;
-        if (from->dtype != to->dtype || !tsr_shape_equal(&from->shape, &to->shape))
+        if (from->dtype != to->dtype || !tsr_shape_equal(&from->shape, &to->shape) ||
+            from->dim_times != to->dim_times)
             FAIL(ctx, TSR_USAGE,
                  "output '%s' of entry '%s' is %s, its input %s: it cannot be "
                  "repeated",
                  from->name, entry->name, tsr_type_format(from->dtype, &from->shape, got),
                  tsr_type_format(to->dtype, &to->shape, expected));
-        bool fits = tsr_shape_size(&to->shape, to->dtype, &size);
-        TSR_ASSERT(fits);
         self->carried[i] =
             (wire){.port = to,
-                   .memory = tsr_executor_get_input(self->model->executor, self->index, index),
-                   .row_bytes = size};
+                   .memory = tsr_executor_get_input(self->model->executor, self->index, index)};
+        set_rows(self, &self->carried[i]);
     }
     return TSR_SUCCESS;
 }
@@ -392,17 +462,19 @@ static tsr_result connect_carried(tsr_ctx *ctx, call *self) {
 static tsr_result run_repeated(tsr_ctx *ctx, call *self) {
     const tsr_config_entry *entry = self->entry;
     for (size_t i = 0; i < entry->input_count; i++)
-        if (self->inputs[i].port) TRY(ctx, read_rows(ctx, &self->inputs[i], 0, 1, 1));
+        if (self->inputs[i].port)
+            TRY(ctx, read_rows(ctx, self, &self->inputs[i], 0, self->rows, self->rows));
     self->is_given_infinite = has_infinite_input(self);
     for (uint64_t number = 1; number <= self->options.repeat; number++) {
-        tsr_result result = run_once(ctx, self, number, 0, 1);
+        tsr_result result = run_once(ctx, self, number, 0, self->rows);
         if (result.code) return tsr_error_prefix(ctx, result, "call %" PRIu64, number);
         for (size_t i = 0; i < entry->output_count; i++) {
             const wire *to = &self->carried[i], *output = &self->outputs[i];
-            bool is_kept = output->port && (!to->port || number == self->options.repeat);
-            if (is_kept) TRY(ctx, write_rows(ctx, output, 0, 1));
+            bool is_written = output->port && (!to->port || number == self->options.repeat);
+            if (is_written) TRY(ctx, write_rows(ctx, self, output, 0, self->rows));
             const void *from = tsr_executor_get_output(self->model->executor, self->index, i);
-            if (to->port && to->row_bytes) memcpy(to->memory, from, (size_t)to->row_bytes);
+            uint64_t bytes = to->row_bytes * (to->has_rows ? self->rows : 1);
+            if (to->port && bytes) memcpy(to->memory, from, (size_t)bytes);
         }
     }
     return TSR_SUCCESS;
@@ -415,7 +487,7 @@ static tsr_result shape_output(tsr_ctx *ctx, const call *self, const wire *outpu
     const tsr_config_port *port = output->port;
     tsr_shape *shape = &out_array->shape;
     *out_array = (tsr_tensor){port->name, port->dtype, port->shape, NULL};
-    if (self->entry->rows_independent) shape->dims[0] = self->rows;
+    if (output->has_rows) shape->dims[0] = self->rows * tsr_call_row_times(self, output);
     if (!self->options.repeat || self->carried[output - self->outputs].port) return TSR_SUCCESS;
     if (shape->rank == TSR_RANK_MAX)
         FAIL(ctx, TSR_USAGE,
@@ -425,52 +497,6 @@ static tsr_result shape_output(tsr_ctx *ctx, const call *self, const wire *outpu
     shape->dims[0] = self->options.repeat;
     shape->rank++;
     return TSR_SUCCESS;
-}
-
-/* ---- in memory ---- */
-
-static tsr_result connect_tensors(tsr_ctx *ctx, call *self, const tsr_tensor *inputs,
-                                  size_t input_count, const tsr_tensor *outputs,
-                                  size_t output_count) {
-    wire *target = NULL, *targets[TSR_CONFIG_PORTS_MAX];
-    tsr_shape shapes[TSR_CONFIG_PORTS_MAX];
-    for (size_t i = 0; i < input_count; i++) {
-        TRY(ctx, claim(ctx, self, inputs[i].name, true, &targets[i]));
-        shapes[targets[i] - self->inputs] = inputs[i].shape;
-    }
-    TRY(ctx, choose_copy(ctx, self, shapes));
-    for (size_t i = 0; i < input_count; i++) {
-        TRY(ctx, check_input(ctx, self, targets[i], inputs[i].dtype, &inputs[i].shape));
-        TRY(ctx, check_memory(ctx, "input", &inputs[i]));
-        targets[i]->tensor = inputs[i].data;
-    }
-    TRY(ctx, check_complete(ctx, self));
-    for (size_t i = 0; i < output_count; i++) {
-        char got[TSR_TYPE_TEXT_MAX], expected[TSR_TYPE_TEXT_MAX];
-        TRY(ctx, claim(ctx, self, outputs[i].name, false, &target));
-        tsr_shape wanted = target->port->shape;
-        if (self->entry->rows_independent) wanted.dims[0] = self->rows;
-        if (outputs[i].dtype != target->port->dtype || !tsr_shape_equal(&outputs[i].shape, &wanted))
-            FAIL(ctx, TSR_DATA, "output '%s' is %s; expected %s", outputs[i].name,
-                 tsr_type_format(outputs[i].dtype, &outputs[i].shape, got),
-                 tsr_type_format(target->port->dtype, &wanted, expected));
-        TRY(ctx, check_memory(ctx, "output", &outputs[i]));
-        target->tensor = outputs[i].data;
-    }
-    return TSR_SUCCESS;
-}
-
-tsr_result tsr_model_call(tsr_ctx *ctx, tsr_model *model, const char *entry,
-                          const tsr_tensor *inputs, size_t input_count, const tsr_tensor *outputs,
-                          size_t output_count) {
-    call self = {0};
-    tsr_result result = TSR_SUCCESS;
-    TRY_GOTO(ctx, result, begin(ctx, model, entry, &self));
-    TRY_GOTO(ctx, result, connect_tensors(ctx, &self, inputs, input_count, outputs, output_count));
-    TRY_GOTO(ctx, result, run_rows(ctx, &self));
-done:
-    finish(ctx, &self);
-    return result;
 }
 
 /* ---- files ---- */
@@ -483,8 +509,8 @@ static tsr_shape shape_file(const call *self, const wire *input) {
     tsr_shape wanted = input->port->shape;
     uint64_t count = 0, row = input->row_bytes / tsr_dtype_size(input->port->dtype);
     if (!tsr_array_is_flat(input->array)) return *shape;
-    if (self->entry->rows_independent && row && shape->dims[0] % row == 0)
-        wanted.dims[0] = shape->dims[0] / row;
+    if (input->has_rows && row && shape->dims[0] % row == 0)
+        wanted.dims[0] = shape->dims[0] / row * tsr_call_row_times(self, input);
     bool fits = tsr_shape_count(&wanted, &count);
     return fits && count == shape->dims[0] ? wanted : *shape;
 }
@@ -495,18 +521,19 @@ static tsr_result connect_inputs(tsr_ctx *ctx, call *self, const tsr_binding *in
     tsr_shape shapes[TSR_CONFIG_PORTS_MAX];
     TRY(ctx, tsr_bindings_check_streams(ctx, inputs, input_count));
     for (size_t i = 0; i < input_count; i++) {
-        TRY(ctx, claim(ctx, self, inputs[i].name, true, &targets[i]));
+        TRY(ctx, tsr_call_claim(ctx, self, inputs[i].name, true, &targets[i]));
         TRY(ctx, tsr_array_open(ctx, inputs[i].path, targets[i]->port->dtype, &targets[i]->array));
         shapes[targets[i] - self->inputs] = *tsr_array_get_shape(targets[i]->array);
     }
-    TRY(ctx, choose_copy(ctx, self, shapes));
+    TRY(ctx, tsr_call_choose_copy(ctx, self, shapes));
     for (size_t i = 0; i < input_count; i++) {
         wire *target = targets[i];
         const tsr_shape shape = shape_file(self, target);
-        TRY(ctx, check_input(ctx, self, target, tsr_array_get_dtype(target->array), &shape));
+        TRY(ctx,
+            tsr_call_check_input(ctx, self, target, tsr_array_get_dtype(target->array), &shape));
         tsr_array_tell_flat(ctx, target->array, "input", target->port->name, &shape);
     }
-    return check_complete(ctx, self);
+    return tsr_call_check_complete(ctx, self);
 }
 
 /* Two spellings of one path have the same temporary file. */
@@ -548,7 +575,7 @@ static tsr_result connect_outputs(tsr_ctx *ctx, call *self, const tsr_binding *o
     wire *targets[TSR_CONFIG_PORTS_MAX];
     for (size_t i = 0; i < output_count; i++) {
         wire *target = NULL;
-        TRY(ctx, claim(ctx, self, outputs[i].name, false, &target));
+        TRY(ctx, tsr_call_claim(ctx, self, outputs[i].name, false, &target));
         target->path = outputs[i].path;
         targets[i] = target; /* each file is claimed once, so there are at most as many as ports */
     }
@@ -581,7 +608,7 @@ tsr_result tsr_model_run_files(tsr_ctx *ctx, tsr_model *model, const char *entry
     TRY(ctx,
         tsr_options_copy(ctx, "tsr_call_options", options, &self.options, sizeof self.options));
     const bool keeps = self.options.keeps_nothing || self.options.record || self.options.replay;
-    TRY_GOTO(ctx, result, begin(ctx, model, entry, &self));
+    TRY_GOTO(ctx, result, tsr_call_begin(ctx, model, entry, &self));
     if (self.options.repeat && !self.chooses) TRY_GOTO(ctx, result, connect_carried(ctx, &self));
     if (output_count == 0 && !keeps)
         FAIL_GOTO(ctx, result, TSR_USAGE,
@@ -592,12 +619,13 @@ tsr_result tsr_model_run_files(tsr_ctx *ctx, tsr_model *model, const char *entry
     if (self.options.repeat && self.chooses) TRY_GOTO(ctx, result, connect_carried(ctx, &self));
     TRY_GOTO(ctx, result, connect_outputs(ctx, &self, outputs, output_count));
     TRY_GOTO(ctx, result, open_log(ctx, &self));
-    TRY_GOTO(ctx, result, self.options.repeat ? run_repeated(ctx, &self) : run_rows(ctx, &self));
+    TRY_GOTO(ctx, result,
+             self.options.repeat ? run_repeated(ctx, &self) : tsr_call_run_rows(ctx, &self));
     if (self.log) TRY_GOTO(ctx, result, tsr_call_log_end(ctx, self.log, self.called_count));
     TRY_GOTO(ctx, result, commit_outputs(ctx, &self));
 done:
     tsr_call_log_close(self.log);
-    finish(ctx, &self);
+    tsr_call_finish(ctx, &self);
     return result;
 }
 

@@ -20,7 +20,8 @@ struct tsr_trainer {
     tsr_train_summary summary;
     tsr_train_steps *steps; /* owned */
     tsr_batch batch;        /* of the current step */
-    uint64_t change_count;  /* of the executor, when the state was last known to the loop */
+    tsr_draw draw;
+    uint64_t change_count; /* of the executor, when the state was last known to the loop */
     size_t output_count;
     tsr_tensor outputs[TSR_CONFIG_PORTS_MAX]; /* views of the executor's memory */
 };
@@ -80,6 +81,7 @@ static tsr_result finish(tsr_ctx *ctx, tsr_trainer *self, tsr_result result) {
     tsr_train_close(self->steps);
     result = tsr_session_finish(ctx, &self->session, result);
     tsr_use_end(self->model, &self->use);
+    free(self->draw.table);
     free(self);
     return result;
 }
@@ -96,6 +98,7 @@ tsr_result tsr_trainer_open(tsr_ctx *ctx, tsr_model *model, const tsr_trainer_op
         return used;
     }
     self->model = model;
+    self->draw.position = &self->summary.position;
     self->told = (tsr_told_data){given.rows, given.data};
     self->session =
         (tsr_session){.model = model, .options = to_train_options(&given), .told = &self->told};
@@ -107,6 +110,14 @@ tsr_result tsr_trainer_open(tsr_ctx *ctx, tsr_model *model, const tsr_trainer_op
 
 void tsr_trainer_close(tsr_ctx *ctx, tsr_trainer *trainer) {
     if (!trainer) return;
+    if (tsr_use_is_forked(trainer->model)) {
+        tsr_log(
+            ctx, TSR_LOG_NOTICE,
+            "the trainer of '%s' was opened before this process was forked: it stays open in the "
+            "other process",
+            trainer->model->config.name);
+        return;
+    }
     if (trainer->model->use != &trainer->use) {
         tsr_log(ctx, TSR_LOG_ERROR,
                 "the model '%s' is in use: its trainer cannot be closed from a callback",
@@ -116,6 +127,11 @@ void tsr_trainer_close(tsr_ctx *ctx, tsr_trainer *trainer) {
     tsr_ctx closing = tsr_ctx_fork(ctx);
     if (finish(&closing, trainer, TSR_SUCCESS).code)
         tsr_log(ctx, TSR_LOG_ERROR, "closing a trainer: %s", closing.error.text);
+}
+
+tsr_model *tsr_trainer_get_model(const tsr_trainer *trainer, size_t *out_entry) {
+    *out_entry = trainer->session.job.entry;
+    return trainer->model;
 }
 
 const tsr_position *tsr_trainer_get_position(const tsr_trainer *trainer) {
@@ -152,25 +168,40 @@ static void note_writes(tsr_trainer *self) {
 
 static tsr_result make_step(tsr_ctx *ctx, tsr_trainer *self, uint64_t last_step) {
     self->session.job.last_step = last_step;
+    if (self->model->transport && self->model->hyperparameters.changed)
+        TRY(ctx, tsr_hyperparameters_agree(ctx, self->model));
     note_writes(self);
     TRY(ctx, tsr_train_step(ctx, self->steps));
     if (self->summary.stopped) return TSR_SUCCESS;
     return tsr_batch_write(ctx, &self->batch);
 }
 
-tsr_result tsr_trainer_step(tsr_ctx *ctx, tsr_trainer *trainer, const tsr_view *inputs,
-                            size_t input_count, const tsr_view *outputs, size_t output_count) {
+static tsr_result step_on(tsr_ctx *ctx, tsr_trainer *trainer, const tsr_view *inputs,
+                          size_t input_count, const tsr_view *outputs, size_t output_count,
+                          tsr_draw *draw) {
     tsr_use use;
     tsr_result result = TSR_SUCCESS;
     TRY(ctx, tsr_use_begin(ctx, trainer->model, TSR_USE_STEP, 0, &use));
     TRY_GOTO(ctx, result, check_whole(ctx, trainer));
+    if (draw) TRY_GOTO(ctx, result, tsr_draw_begin(ctx, trainer->model, draw));
     TRY_GOTO(ctx, result,
              tsr_batch_match(ctx, trainer->model, trainer->session.job.entry, inputs, input_count,
-                             outputs, output_count, &trainer->batch));
+                             outputs, output_count, draw, &trainer->batch));
     TRY_GOTO(ctx, result, make_step(ctx, trainer, trainer->summary.position.step + 1));
 done:
     tsr_use_end(trainer->model, &use);
     return result;
+}
+
+tsr_result tsr_trainer_step(tsr_ctx *ctx, tsr_trainer *trainer, const tsr_view *inputs,
+                            size_t input_count, const tsr_view *outputs, size_t output_count) {
+    return step_on(ctx, trainer, inputs, input_count, outputs, output_count, NULL);
+}
+
+tsr_result tsr_trainer_step_drawn(tsr_ctx *ctx, tsr_trainer *trainer, const tsr_view *inputs,
+                                  size_t input_count, const tsr_view *outputs,
+                                  size_t output_count) {
+    return step_on(ctx, trainer, inputs, input_count, outputs, output_count, &trainer->draw);
 }
 
 static tsr_result run_next(tsr_ctx *ctx, tsr_trainer *self, const tsr_trainer_run_options *options,
@@ -181,7 +212,7 @@ static tsr_result run_next(tsr_ctx *ctx, tsr_trainer *self, const tsr_trainer_ru
     TRY(ctx,
         options->batch(ctx, options->batch_user, &self->summary.position, inputs, count, out_end));
     if (*out_end) return TSR_SUCCESS;
-    TRY(ctx, tsr_batch_match(ctx, self->model, entry, inputs, count, NULL, 0, &self->batch));
+    TRY(ctx, tsr_batch_match(ctx, self->model, entry, inputs, count, NULL, 0, NULL, &self->batch));
     TRY(ctx, make_step(ctx, self, options->steps));
     *out_end = self->summary.stopped; /* another rank may have been asked to stop */
     return TSR_SUCCESS;

@@ -11,6 +11,7 @@
 #include "loader/weights/shards.h"
 #include "loader/weights/weights.h"
 #include "runtime/base/array.h"
+#include "runtime/base/identity.h"
 #include "runtime/base/options.h"
 #include "tessera/tessera.h"
 
@@ -51,12 +52,58 @@ static tsr_result open_input(tsr_ctx *ctx, baking *self, const char *path) {
     return tsr_config_decode(ctx, json, size, &self->arena, &self->config);
 }
 
+/* Gives every input of this hyper-parameter the value, which the program then has. */
+static tsr_result change_inputs(tsr_ctx *ctx, baking *self, const char *name, double value,
+                                size_t *out_count) {
+    *out_count = 0;
+    for (size_t e = 0; e < self->config.entry_count; e++) {
+        tsr_config_entry *entry = &self->config.entries[e];
+        for (size_t i = 0; i < entry->input_count; i++) {
+            if (!tsr_port_is_hyperparameter(&entry->inputs[i], name)) continue;
+            tsr_config_hyperparameter *changed =
+                TSR_NEW(&self->arena, tsr_config_hyperparameter, 1);
+            if (!changed) FAIL(ctx, TSR_MEMORY, "no memory for the inputs of '%s'", entry->name);
+            *changed = *entry->inputs[i].hyperparameter;
+            changed->value = value;
+            entry->inputs[i].hyperparameter = changed;
+            ++*out_count;
+        }
+    }
+    return TSR_SUCCESS;
+}
+
+/* Training continues with the values that a run set for the state: the bundle gets them. */
+static tsr_result take_set(tsr_ctx *ctx, baking *self, const tsr_identity *stored) {
+    tsr_identity *own = &self->config.identity;
+    tsr_hyperparameter *list = TSR_NEW(&self->arena, tsr_hyperparameter, TSR_HYPERPARAMETERS_MAX);
+    if (!list) FAIL(ctx, TSR_MEMORY, "no memory for hyper-parameters");
+    for (size_t i = 0; i < own->hyperparameter_count; i++) list[i] = own->hyperparameters[i];
+    own->hyperparameters = list;
+    for (size_t i = 0; i < stored->hyperparameter_count; i++) {
+        const tsr_hyperparameter *one = &stored->hyperparameters[i];
+        const tsr_hyperparameter *mine = tsr_identity_find(own, one->name);
+        size_t input_count = 0;
+        if (!one->is_set || (mine && strcmp(mine->value, one->value) == 0)) continue;
+        if (mine)
+            TRY(ctx, change_inputs(ctx, self, one->name, strtod(one->value, NULL), &input_count));
+        tsr_log(ctx, TSR_LOG_NOTICE,
+                "generation %" PRIu64 " was trained with %s %s, which was set; the bundle %s %s",
+                self->generation.number, one->name, one->value,
+                input_count ? "has that value now, instead of" : "continues with",
+                mine ? mine->value : "none");
+        if (input_count) list[mine - list].value = one->value;
+    }
+    return TSR_SUCCESS;
+}
+
 static tsr_result read_state(tsr_ctx *ctx, baking *self) {
     const tsr_bake_options *options = &self->options;
-    /* Only training goes on with other hyper-parameters. */
+    tsr_identity stored = {.hyperparameter_count = 0};
+    /* Only training continues with other hyper-parameters. */
     const tsr_store_program program = {.bundle_hash = tsr_bundle_get_digest(self->bundle),
                                        .identity = &self->config.identity,
-                                       .tells_changes = options->with_state};
+                                       .tells_changes = options->with_state,
+                                       .recovered = &stored};
     tsr_recovery recovery = {0};
     TRY(ctx, tsr_store_read(ctx, options->state_directory, &program, options->resume,
                             options->resume_generation, &self->arena, &recovery, &self->state,
@@ -64,7 +111,7 @@ static tsr_result read_state(tsr_ctx *ctx, baking *self) {
     if (!recovery.found)
         FAIL(ctx, TSR_STATE, "state '%s' holds no generation", options->state_directory);
     self->generation = recovery.generation;
-    return TSR_SUCCESS;
+    return options->with_state ? take_set(ctx, self, &stored) : TSR_SUCCESS;
 }
 
 /* Takes a value of the state. */
@@ -97,7 +144,7 @@ static tsr_result set_init(tsr_ctx *ctx, const tsr_value *value, tsr_config_tens
 
 /* Plans a value that the bundle already stores: all such values are read into memory later, at
  * once. */
-static tsr_result keep_stored(tsr_ctx *ctx, baking *self, const tsr_config_tensor *tensor,
+static tsr_result plan_stored(tsr_ctx *ctx, baking *self, const tsr_config_tensor *tensor,
                               tsr_value *out, void **out_data) {
     uint64_t size = 0;
     bool fits = tsr_shape_size(&tensor->shape, tensor->dtype, &size);
@@ -121,7 +168,7 @@ static tsr_result collect_tensor(tsr_ctx *ctx, baking *self, tsr_config_tensor *
     else if ((param && self->options.state_directory) || (state && self->options.with_state))
         TRY(ctx, take_state(ctx, self, tensor, &value));
     else if (stored)
-        TRY(ctx, keep_stored(ctx, self, tensor, &value, out_data));
+        TRY(ctx, plan_stored(ctx, self, tensor, &value, out_data));
     else
         return TSR_SUCCESS;
     if (!*out_data) TRY(ctx, set_init(ctx, &value, tensor, &stored));
@@ -139,21 +186,22 @@ static tsr_result collect_values(tsr_ctx *ctx, baking *self) {
     self->weights = TSR_NEW(&self->arena, tsr_value, count + 1);
     self->moments = TSR_NEW(&self->arena, tsr_value, count + 1);
     self->exported = TSR_NEW(&self->arena, tsr_tensor, count + 1);
-    tsr_config kept = self->config;
-    kept.tensors = tsr_arena_memdup(&self->arena, self->config.tensors,
-                                    (count + 1) * sizeof *kept.tensors - sizeof *kept.tensors);
-    if (!data || !self->weights || !self->moments || !self->exported || !kept.tensors)
+    tsr_config remaining = self->config;
+    remaining.tensors =
+        tsr_arena_memdup(&self->arena, self->config.tensors,
+                         (count + 1) * sizeof *remaining.tensors - sizeof *remaining.tensors);
+    if (!data || !self->weights || !self->moments || !self->exported || !remaining.tensors)
         FAIL(ctx, TSR_MEMORY, "no memory for %zu tensors", count);
     for (size_t i = 0; i < count; i++) {
         TRY(ctx, collect_tensor(ctx, self, &self->config.tensors[i], &data[i]));
-        if (!data[i]) kept.tensors[i].init = TSR_INIT_CONSTANT; /* this tensor is not read */
+        if (!data[i]) remaining.tensors[i].init = TSR_INIT_CONSTANT; /* this tensor is not read */
     }
     const char *const folders[] = {self->folder};
-    return tsr_weights_load(ctx, self->bundle, 0, &kept, roles, &(tsr_weights_folders){folders, 1},
-                            data, NULL, NULL);
+    return tsr_weights_load(ctx, self->bundle, 0, &remaining, roles,
+                            &(tsr_weights_folders){folders, 1}, data, NULL, NULL);
 }
 
-static bool is_kept(const tsr_bundle_layer *layer) {
+static bool is_copied(const tsr_bundle_layer *layer) {
     static const char *const made_anew[] = {TSR_MEDIA_WEIGHTS, TSR_MEDIA_STATE, TSR_MEDIA_POSITION,
                                             TSR_MEDIA_EXTERNAL, TSR_MEDIA_CHUNKS};
     for (size_t i = 0; i < TSR_COUNT(made_anew); i++)
@@ -231,7 +279,7 @@ static tsr_result copy_layers(tsr_ctx *ctx, baking *self, size_t target, bool sh
         tsr_bundle_layer layer = tsr_bundle_get_layer(self->bundle, target, i);
         void *bytes = NULL;
         size_t size = 0;
-        if (!is_kept(&layer) || is_shared(self, &layer) != shared) continue;
+        if (!is_copied(&layer) || is_shared(self, &layer) != shared) continue;
         TRY(ctx, tsr_bundle_read_layer(ctx, self->bundle, &layer, &self->arena, &bytes, &size));
         if (strcmp(layer.media_type, TSR_MEDIA_PROVENANCE) == 0)
             TRY(ctx, extend_provenance(ctx, self, &bytes, &size));

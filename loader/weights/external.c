@@ -182,7 +182,7 @@ static tsr_result try_path(tsr_ctx *ctx, const char *path, tsr_external *externa
 tsr_result tsr_external_open(tsr_ctx *ctx, const char *const *folders, size_t folder_count,
                              tsr_arena *arena, tsr_external *external) {
     char hex[TSR_DIGEST_HEX + 1];
-    const char *places = "";
+    const char *searched = "";
     tsr_digest_format(&external->file.digest, hex);
     for (int form = 0; form < 3 && external->file.fd < 0; form++)
         for (size_t i = 0; i < folder_count && external->file.fd < 0; i++) {
@@ -191,14 +191,14 @@ tsr_result tsr_external_open(tsr_ctx *ctx, const char *const *folders, size_t fo
                                  form == 2 ? external->title : hex);
             TRY(ctx, try_path(ctx, path, external, form == 2));
         }
-    for (size_t i = 0; i < folder_count && places; i++)
-        places = tsr_arena_printf(arena, "%s%s'%s'", places, i ? ", " : "", folders[i]);
+    for (size_t i = 0; i < folder_count && searched; i++)
+        searched = tsr_arena_printf(arena, "%s%s'%s'", searched, i ? ", " : "", folders[i]);
     if (external->file.fd < 0)
         FAIL(ctx, TSR_IO,
              "weights '%s' (sha256:%s, %" PRIu64
              " byte%s) are not in %s; --weights-dir names their folder",
              external->title, hex, external->file.size_bytes, TSR_PLURAL(external->file.size_bytes),
-             places && places[0] ? places : "any folder");
+             searched && searched[0] ? searched : "any folder");
     return TSR_SUCCESS;
 }
 

@@ -21,12 +21,12 @@ static bool is_cleared(const tsr_config_tensor *tensor) {
 }
 
 /* Returns true if the device draws the tensor, because it can and this is worth it. */
-static bool is_drawn_there(const tsr_model *model, const tsr_config_tensor *tensor) {
-    return model->device->type->draw && model->draws_there && tensor->init == TSR_INIT_NORMAL &&
-           tensor->dtype == TSR_DTYPE_F32;
+static bool is_sampled_on_device(const tsr_model *model, const tsr_config_tensor *tensor) {
+    return model->device->type->draw && model->samples_on_device &&
+           tensor->init == TSR_INIT_NORMAL && tensor->dtype == TSR_DTYPE_F32;
 }
 
-static tsr_result draw_there(tsr_ctx *ctx, tsr_model *model, size_t index, uint32_t seed) {
+static tsr_result sample_on_device(tsr_ctx *ctx, tsr_model *model, size_t index, uint32_t seed) {
     const tsr_config_tensor *tensor = &model->config.tensors[index];
     const tsr_device_memory *memory = tsr_executor_get_memory(model->executor);
     const char *at = tsr_executor_get_tensor(model->executor, index);
@@ -54,7 +54,8 @@ static tsr_result fill_one(tsr_ctx *ctx, tsr_model *model, const tsr_sharded_vie
         tsr_executor_clear(model->executor, index);
         return TSR_SUCCESS;
     }
-    if (!sharded && is_drawn_there(model, tensor)) return draw_there(ctx, model, index, seed);
+    if (!sharded && is_sampled_on_device(model, tensor))
+        return sample_on_device(ctx, model, index, seed);
     tsr_executor_replace(model->executor, index);
     if (tensor->init != TSR_INIT_DATA) {
         if (!sharded) return tsr_initialize_tensor(ctx, tensor, seed, threads, *out_data);
@@ -80,7 +81,7 @@ static uint64_t count_random(const tsr_config *config, unsigned roles) {
     return total;
 }
 
-bool tsr_model_draws_there(const tsr_model *model, unsigned roles) {
+bool tsr_model_samples_on_device(const tsr_model *model, unsigned roles) {
     return count_random(&model->config, roles) >= DRAWN_THERE_MIN;
 }
 
@@ -120,8 +121,8 @@ static tsr_result fill(tsr_ctx *ctx, tsr_model *model, unsigned roles, uint32_t 
     void **data = TSR_NEW(&arena, void *, config->tensor_count + 1);
     tsr_threads *threads = tsr_device_cpu_get_threads(model->device), *own = NULL;
     uint64_t random = count_random(config, roles);
-    model->draws_there = tsr_model_draws_there(model, roles);
-    if (!threads && random && !(model->draws_there && model->device->type->draw))
+    model->samples_on_device = tsr_model_samples_on_device(model, roles);
+    if (!threads && random && !(model->samples_on_device && model->device->type->draw))
         TRY_GOTO(ctx, result, tsr_threads_create(ctx, 0, &own));
     if (!data)
         FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory for %zu pointers", config->tensor_count);

@@ -123,14 +123,14 @@ static tsr_result read_shard(tsr_ctx *ctx, void *user, uint64_t offset, void *by
     return TSR_SUCCESS;
 }
 
-typedef struct placed {
+typedef struct value_offset {
     uint64_t offset_bytes;
     const tsr_value *value;
-} placed;
+} value_offset;
 
 /* Empty values come first if several begin at one offset. */
 static int by_offset(const void *a, const void *b) {
-    const placed *x = a, *y = b;
+    const value_offset *x = a, *y = b;
     if (x->offset_bytes != y->offset_bytes) return x->offset_bytes < y->offset_bytes ? -1 : 1;
     return (value_size(x->value) > value_size(y->value)) -
            (value_size(x->value) < value_size(y->value));
@@ -141,11 +141,11 @@ static tsr_result make_shard(tsr_ctx *ctx, const tsr_value *values, size_t count
                              tsr_bundle_blob *out) {
     shard *s = TSR_NEW(arena, shard, 1);
     tsr_tensor *tensors = TSR_NEW(arena, tsr_tensor, count);
-    placed *places = TSR_NEW(arena, placed, count);
+    value_offset *sorted = TSR_NEW(arena, value_offset, count);
     uint64_t *offsets = TSR_NEW(arena, uint64_t, count), data = 0;
     void *header = NULL;
     if (s) s->order = TSR_NEW(arena, const tsr_value *, count);
-    if (!s || !tensors || !places || !offsets || !s->order || !title)
+    if (!s || !tensors || !sorted || !offsets || !s->order || !title)
         FAIL(ctx, TSR_MEMORY, "no memory for %zu tensors", count);
     for (size_t i = 0; i < count; i++) {
         tensors[i] = (tsr_tensor){values[i].name, values[i].dtype, values[i].shape, NULL};
@@ -153,11 +153,11 @@ static tsr_result make_shard(tsr_ctx *ctx, const tsr_value *values, size_t count
     }
     TRY(ctx, tsr_safetensors_assign_offsets(ctx, tensors, count, ALIGN_BYTES, arena, &header,
                                             &s->header_bytes, offsets));
-    for (size_t i = 0; i < count; i++) places[i] = (placed){offsets[i], &values[i]};
-    qsort(places, count, sizeof *places, by_offset);
+    for (size_t i = 0; i < count; i++) sorted[i] = (value_offset){offsets[i], &values[i]};
+    qsort(sorted, count, sizeof *sorted, by_offset);
     for (size_t i = 0; i < count; i++) {
-        s->order[i] = places[i].value;
-        offsets[i] = places[i].offset_bytes;
+        s->order[i] = sorted[i].value;
+        offsets[i] = sorted[i].offset_bytes;
     }
     s->header = header;
     s->offsets = offsets;

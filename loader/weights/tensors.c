@@ -12,10 +12,10 @@
 #include <string.h>
 
 /* Where a tensor stands: in the config, and in the state. */
-typedef struct place {
+typedef struct tensor_position {
     size_t tensor, in_state;
     uint64_t size_bytes;
-} place;
+} tensor_position;
 
 static tsr_result refuse_name(tsr_ctx *ctx, const tsr_model *model, const char *name) {
     char meant[TSR_SUGGESTION_TEXT_MAX];
@@ -26,9 +26,9 @@ static tsr_result refuse_name(tsr_ctx *ctx, const tsr_model *model, const char *
 }
 
 static tsr_result find(tsr_ctx *ctx, const tsr_model *model, const tsr_view *view,
-                       place *out_place) {
+                       tensor_position *out_found) {
     const tsr_config *config = &model->config;
-    place found = {.tensor = config->tensor_count};
+    tensor_position found = {.tensor = config->tensor_count};
     if (!view->name)
         FAIL(ctx, TSR_USAGE, "a tensor of '%s' is asked for without name", config->name);
     for (size_t i = 0, in_state = 0; i < config->tensor_count; i++) {
@@ -37,7 +37,7 @@ static tsr_result find(tsr_ctx *ctx, const tsr_model *model, const tsr_view *vie
             if (is_constant)
                 FAIL(ctx, TSR_USAGE, "tensor '%s' of '%s' is a constant, not part of its state",
                      view->name, config->name);
-            found = (place){.tensor = i, .in_state = in_state};
+            found = (tensor_position){.tensor = i, .in_state = in_state};
         }
         in_state += !is_constant;
     }
@@ -47,7 +47,7 @@ static tsr_result find(tsr_ctx *ctx, const tsr_model *model, const tsr_view *vie
                             &view->shape, tensor->dtype, &tensor->shape));
     bool fits = tsr_shape_size(&tensor->shape, tensor->dtype, &found.size_bytes);
     TSR_ASSERT(fits); /* the executor has allocated memory for it */
-    *out_place = found;
+    *out_found = found;
     return tsr_view_check_memory(ctx, model, "tensor", view);
 }
 
@@ -63,7 +63,7 @@ static tsr_result read_tensor(tsr_ctx *ctx, tsr_model *model, const tsr_view *in
     tsr_sharded_view state = tsr_model_get_sharded_view(model);
     tsr_result result = TSR_SUCCESS;
     void *whole = NULL;
-    place at = {0};
+    tensor_position at = {0};
     TRY(ctx, tsr_model_check_filled(ctx, model));
     TRY(ctx, find(ctx, model, into, &at));
     TRY(ctx, tsr_executor_fetch_tensor(ctx, model->executor, at.tensor));
@@ -86,12 +86,12 @@ static tsr_result write_tensor(tsr_ctx *ctx, tsr_model *model, const tsr_view *f
     tsr_sharded_view state = tsr_model_get_sharded_view(model);
     tsr_result result = TSR_SUCCESS;
     void *whole = NULL;
-    place at = {0};
+    tensor_position at = {0};
     TRY(ctx, tsr_model_check_filled(ctx, model));
     TRY(ctx, find(ctx, model, from, &at));
     bool sharded = tsr_sharded_view_is_sharded(&state, at.in_state);
     /* Read before the tensor changes: memory of a GPU may not be readable. */
-    if (sharded || from->place != TSR_PLACE_HOST) {
+    if (sharded || from->location != TSR_LOCATION_HOST) {
         TRY(ctx, allocate_whole(ctx, from, at.size_bytes, &whole));
         TRY_GOTO(ctx, result, tsr_view_read(ctx, model, from, 0, whole, at.size_bytes));
     }

@@ -191,7 +191,7 @@ static tsr_result load_layer(tsr_ctx *ctx, const tsr_weights *weights, const loa
     bool sent = false;
     if (is_sent(l, weights, size_bytes))
         TRY(ctx, send_segments(ctx, l, weights, segments, count, &sent));
-    for (size_t i = 0; i < config->tensor_count; i++) l->sent[i] = l->sent[i] || (sent && here[i]);
+    for (size_t i = 0; i < config->tensor_count && sent; i++) l->sent[i] = l->sent[i] || here[i];
     if (sent) return TSR_SUCCESS;
     if (weights->external)
         return tsr_bundle_read_file_segments(ctx, weights->external, segments, count, 0);

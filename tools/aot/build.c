@@ -27,13 +27,16 @@ static const char toolkit_path[] = "/usr/local/cuda/bin";
 enum { TARGETS_MAX = 64, THREADS_MAX = 1024, VIRTUAL_RANKS_MAX = 4096 };
 
 typedef struct build {
-    const char *params;   /* or NULL */
-    tsr_flag_list dims;   /* NAME=SIZE */
+    const char *params; /* or NULL */
+    tsr_flag_list dims; /* NAME=SIZE */
+    tsr_aot_training training;
+    tsr_aot_links links;
+    tsr_flag_list carry;
     const char *imported; /* the parameters of an ONNX model, until they are in the bundle */
     tsr_dim_binding bindings[TSR_FLAG_LIST_MAX];
     const char *source, *output, *targets, *from, *until, *dump, *dump_dir, *diagnostics, *ptxas;
-    const char *numerics;
-    bool reference, timing, json_diagnostics, verify_rebuild;
+    const char *numerics, *schedule;
+    bool reference, timing, json_diagnostics, verify_rebuild, strict_python;
     uint64_t threads, virtual_ranks, workspace_mib;
     tsr_arena arena;
     const char *target_names[TARGETS_MAX];
@@ -264,7 +267,7 @@ static tsr_result compile_with_params(tsr_ctx *ctx, build *b, tsr_compile_report
     const tsr_io *io = tsr_ctx_io(ctx);
     const char *compiled =
         tsr_arena_printf(&b->arena, "%s.compiled.%ld", b->output, (long)getpid());
-    bool is_onnx = tsr_aot_is_onnx(b->source);
+    bool is_onnx = tsr_aot_is_onnx(b->source) || tsr_aot_links_model(&b->links);
     if (is_onnx)
         b->imported =
             tsr_arena_printf(&b->arena, "%s.params.%ld.safetensors", b->output, (long)getpid());
@@ -298,8 +301,10 @@ static tsr_result compile(tsr_ctx *ctx, build *b) {
                                        .targets = b->target_names,
                                        .threads = (unsigned)b->threads,
                                        .virtual_ranks = (uint32_t)b->virtual_ranks,
+                                       .strict_python = b->strict_python,
                                        .dump_whole = b->dump_dir != NULL,
                                        .ptxas = b->ptxas,
+                                       .schedule_path = b->schedule,
                                        .numerics = b->numerics,
                                        .workspace_max = b->workspace_mib << 20,
                                        .tool_path = getenv("PATH"),
@@ -309,8 +314,13 @@ static tsr_result compile(tsr_ctx *ctx, build *b) {
                                        .user = b};
     TRY(ctx, choose_from(ctx, b));
     TRY(ctx, tsr_aot_read_dims(ctx, "build", &b->dims, &b->arena, b->bindings));
+    TRY(ctx, tsr_aot_read_training(ctx, "build", &b->training, b->source, &b->options.training));
+    TRY(ctx, tsr_aot_read_links(ctx, "build", &b->links, &b->training, &b->arena, &b->options));
     b->options.dims = b->bindings;
     b->options.dim_count = b->dims.count;
+    b->options.carry = b->carry.texts;
+    b->options.carry_count = b->carry.count;
+    TRY(ctx, tsr_aot_check_source(ctx, "build", &b->options));
     TRY(ctx, choose_until(ctx, b));
     TRY(ctx, check_output(ctx, b));
     if (b->virtual_ranks && b->options.from != TSR_STAGE_GRAPH)
@@ -327,7 +337,8 @@ static tsr_result compile(tsr_ctx *ctx, build *b) {
     if (b->dump_dir) TRY(ctx, make_dump_dir(ctx, b->dump_dir));
     if (b->reference && !b->params) FAIL(ctx, TSR_USAGE, "build: --reference needs --params");
     if (writes_bundle(b) &&
-        (b->params || tsr_aot_is_onnx(b->source) || tsr_aot_names_weights(ctx, b->source)))
+        (b->params || tsr_aot_is_onnx(b->source) || tsr_aot_links_model(&b->links) ||
+         tsr_aot_names_weights(ctx, b->source)))
         return compile_with_params(ctx, b, &report);
     TRY(ctx, tsr_compile(ctx, &b->options, &report));
     if (b->timing) print_timing(&report);
@@ -380,6 +391,7 @@ tsr_result tsr_aot_build(tsr_ctx *ctx, int argc, char **argv) {
     if (!result.code && !done && b.verify_rebuild)
         result = tsr_aot_verify_rebuild(ctx, argc, argv, b.output);
     tsr_buffer_finish(&notes);
+    tsr_flag_pairs_finish(&b.links.files);
     tsr_arena_finish(&b.arena);
     return result;
 }

@@ -14,6 +14,8 @@ typedef struct import {
     const char *source, *output, *weights, *diagnostics;
     bool json;
     tsr_flag_list dims;
+    tsr_aot_training training;
+    tsr_aot_links links;
     tsr_dim_binding bindings[TSR_FLAG_LIST_MAX];
     tsr_arena arena;
 } import;
@@ -67,6 +69,8 @@ static tsr_result run(tsr_ctx *ctx, import *im) {
         FAIL(ctx, TSR_USAGE, "import: '%s' does not end in .onnx", im->source);
     TRY(ctx, tsr_aot_read_form(ctx, "import", im->diagnostics, &im->json));
     TRY(ctx, tsr_aot_read_dims(ctx, "import", &im->dims, &im->arena, im->bindings));
+    TRY(ctx, tsr_aot_read_training(ctx, "import", &im->training, im->source, &options.training));
+    TRY(ctx, tsr_aot_read_links(ctx, "import", &im->links, &im->training, &im->arena, &options));
     return tsr_compile(ctx, &options, NULL);
 }
 
@@ -79,6 +83,18 @@ import im = {0 };
                  0),
         TSR_FLAG("--dim", LIST, NONE, &im.dims, "NAME=SIZE", "the size of an open dim of the model",
                  0, 0),
+        TSR_FLAG("--train", TEXT, NONE, &im.training.loss, "EXPR",
+                 "add a train entry: the loss, as cross_entropy(logits, labels)", 0, 0),
+        TSR_FLAG("--optimizer", TEXT, NONE, &im.training.optimizer, "CALL",
+                 "with --train: the optimizer, as adamw(lr=1e-3, weight_decay=0.01)", 0, 0),
+        TSR_FLAG("--freeze", LIST, NONE, &im.training.freeze, "PATTERN",
+                 "with --train: do not train parameters of such names, as 'stem.*'", 0, 0),
+        TSR_FLAG("--data-type", LIST, NONE, &im.training.data_types, "NAME=TYPE",
+                 "with --train: the type of new data, as labels=i64[N]", 0, 0),
+        TSR_FLAG("--link", PAIR, READ, &im.links.files, "NAME=PATH",
+                 "a program whose functions are added, for --op", 0, 0),
+        TSR_FLAG("--op", LIST, NONE, &im.links.ops, "DOMAIN:NAME=@FUNCTION",
+                 "nodes of a custom op call a function of a linked program", 0, 0),
         TSR_FLAG("--diagnostics", TEXT, NONE, &im.diagnostics, "FORM", "text (default) or json", 0,
                  0),
     };
@@ -92,6 +108,7 @@ import im = {0 };
                                        .user = &im};
     tsr_result result = tsr_aot_parse(ctx, argc, argv, &line, &done);
     if (!result.code && !done) result = run(ctx, &im);
+    tsr_flag_pairs_finish(&im.links.files);
     tsr_arena_finish(&im.arena);
     return result;
 }

@@ -4,6 +4,7 @@
  */
 #include "tools/aot/inspect.h"
 
+#include "manifests/amd.h"
 #include "runtime/base/array.h"
 #include "runtime/base/io/json.h"
 #include "runtime/base/plural.h"
@@ -45,9 +46,22 @@ const tsr_program_entry *inspect_offloaded(const inspect_view *view, size_t targ
     return &program->entries[entry];
 }
 
+uint32_t inspect_effects(const inspect_view *view, size_t entry) {
+    uint32_t effects = 0;
+    for (size_t i = 0; i < view->target_count; i++)
+        if (view->programs[i].entry_count)
+            effects |= tsr_program_effects(&view->programs[i], &view->config, (uint32_t)entry);
+    return effects;
+}
+
+bool inspect_is_amd(const tsr_fatbin *code) {
+    return code->image_count && code->images[0].kind == TSR_FATBIN_HSACO;
+}
+
 uint32_t inspect_warps(const tsr_fatbin *code, uint32_t kernel) {
     enum { LANES = 32 };
     const tsr_fatbin_kernel *row = &code->kernels[kernel];
+    if (inspect_is_amd(code)) return tsr_amd_waves(row, code->images[0].arch);
     uint32_t warps = (row->threads + LANES - 1) / LANES;
     return tsr_fatbin_resident(row, code->images[0].arch) * warps;
 }
@@ -95,7 +109,7 @@ uint64_t inspect_launch_bytes(const tsr_program_entry *plan, uint64_t virtual_ra
         uint64_t times = for_vranks ? virtual_ranks : 1;
         if (command->opcode == TSR_OP_VRANK_SUM) times = virtual_ranks - 1;
         if (command->opcode == TSR_OP_LAUNCH || command->opcode == TSR_OP_VRANK_SUM)
-            sum += times * tsr_program_command_bytes(plan, command);
+            sum += times * tsr_program_command_bytes(plan, command, NULL);
         if (for_vranks) for_vranks--;
         if (command->opcode == TSR_OP_EACH_VRANK) for_vranks = command->grid;
     }
@@ -212,7 +226,7 @@ static tsr_result read_schedule(tsr_ctx *ctx, inspect_view *v) {
         v->schedule.call_count += (size_t)cJSON_GetArraySize(tsr_json_find(entry, "calls"));
     }
     v->schedule.origin = schedule_origin(root, &v->arena);
-    tsr_json_destroy(root);
+    v->schedule.root = root;
     return TSR_SUCCESS;
 }
 
@@ -281,6 +295,7 @@ static tsr_result inspect(tsr_ctx *ctx, inspect_view *v, const tsr_signature_pol
 done:
     tsr_buffer_finish(&out);
     tsr_bundle_close(ctx, v->bundle);
+    tsr_json_destroy(v->schedule.root);
     tsr_arena_finish(&v->arena);
     return result;
 }
@@ -289,14 +304,19 @@ tsr_result tsr_aot_inspect(tsr_ctx *ctx, int argc, char **argv) {
     bool done = false, json = false;
     inspect_view v = {0};
     tsr_flag_list keys = {0};
-    tsr_flag flags[] = {TSR_FLAG("--json", SWITCH, NONE, &json, NULL, "one JSON object", 0, 0),
-                        TSR_FLAG("--tensors", SWITCH, NONE, &v.all_tensors, NULL,
-                                 "list every tensor, not only the largest", 0, 0),
-                        TSR_FLAG("--kernels", SWITCH, NONE, &v.all_kernels, NULL,
-                                 "the GPU resources that each kernel uses", 0, 0),
-                        TSR_FLAG("--key", LIST, READ, &keys, "PUB",
-                                 "a public key that may have signed it; more than one may be given",
-                                 0, 0)};
+    tsr_flag flags[] = {
+        TSR_FLAG("--json", SWITCH, NONE, &json, NULL, "one JSON object", 0, 0),
+        TSR_FLAG("--tensors", SWITCH, NONE, &v.all_tensors, NULL,
+                 "list every tensor, not only the largest", 0, 0),
+        TSR_FLAG("--kernels", SWITCH, NONE, &v.all_kernels, NULL,
+                 "the GPU resources that each kernel uses", 0, 0),
+        TSR_FLAG("--effects", SWITCH, NONE, &v.effects, NULL,
+                 "what each entry does besides computing its results", 0, 0),
+        TSR_FLAG("--schedule", SWITCH, NONE, &v.kernel_sizes, NULL,
+                 "the sizes of each kernel, who chose them, and other sizes that it can have", 0,
+                 0),
+        TSR_FLAG("--key", LIST, READ, &keys, "PUB",
+                 "a public key that may have signed it; more than one may be given", 0, 0)};
     const tsr_aot_word positional[] = {{"FILE", TSR_FILE_BUNDLE}, {NULL, TSR_FILE_NONE}};
     const tsr_aot_command_line line = {.name = "inspect",
                                        .flags = flags,

@@ -25,6 +25,7 @@ typedef struct inspect_schedule {
     bool found;
     size_t entry_count, call_count;
     const char *origin; /* allocated in the arena; NULL if it names no origin */
+    struct cJSON *root; /* owned; NULL: none was found */
 } inspect_schedule;
 
 typedef struct inspect_view {
@@ -42,8 +43,9 @@ typedef struct inspect_view {
     inspect_section sections[INSPECT_SECTIONS_MAX];
     size_t section_count;
     const tsr_config_tensor **by_size; /* the tensors, the largest first */
-    bool all_tensors, all_kernels;     /* requested by flags */
-    tsr_holding *holdings;             /* one for each tensor; NULL if no target has a program */
+    bool all_tensors, all_kernels;     /* requested by flags, as is the next one */
+    bool effects, kernel_sizes;
+    tsr_holding *holdings; /* one for each tensor; NULL if no target has a program */
 } inspect_view;
 
 /* Returns the plan of the first target; the others have the same, except as in inspect_offloaded.
@@ -56,7 +58,7 @@ const tsr_program_entry *inspect_offloaded(const inspect_view *view, size_t targ
  * rank. */
 uint64_t inspect_part_bytes(const inspect_view *view, const tsr_config_tensor *tensor);
 /* Returns the peak bytes of the workspace in use: a value is in use from the first to the last
- * command that accesses it; successive values in the same place count once. */
+ * command that accesses it; successive values in the same slot count once. */
 uint64_t inspect_peak(const tsr_program_entry *plan, tsr_arena *arena);
 /* Returns the bytes that the kernels of one run of the entry read and write, for all leaves;
  * without kernels that run again only after a change of their tensor. */
@@ -66,11 +68,18 @@ uint64_t inspect_ports_bytes(const tsr_config_port *ports, size_t count);
 uint64_t inspect_tensor_bytes(const tsr_config_tensor *tensor);
 uint64_t inspect_tensors_bytes(const tsr_config *config);
 
-/* Returns the warps of a kernel that are resident on a multiprocessor of the target; 0: unknown. */
+/* Returns the effects of running the entry on any of the targets: a set of tsr_effect. */
+uint32_t inspect_effects(const inspect_view *view, size_t entry);
+bool inspect_is_amd(const tsr_fatbin *code);
+/* Returns the warps of a kernel that are resident on a multiprocessor of the target, or the waves
+ * on a SIMD of an AMD GPU; 0: unknown. */
 uint32_t inspect_warps(const tsr_fatbin *code, uint32_t kernel);
 
 void inspect_show_text(inspect_view *view, tsr_buffer *out);
 void inspect_show_json(inspect_view *view, tsr_buffer *out); /* form: schemas/inspect.schema.json */
+
+/* Appends the sizes of each kernel, if a flag requests them. */
+void inspect_show_kernel_sizes(const inspect_view *view, tsr_buffer *out);
 
 /* The range of commands of a region: its first and last one, which only mark it. */
 typedef struct inspect_span {

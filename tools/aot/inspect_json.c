@@ -5,6 +5,7 @@
 #include "runtime/base/io/identity_json.h"
 #include "tools/aot/inspect.h"
 
+#include <cjson/cJSON.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -38,6 +39,13 @@ static void json_ports(tsr_buffer *out, const char *key, const tsr_config_port *
         json_type(out, ports[i].dtype, &ports[i].shape);
         if (inputs)
             tsr_buffer_printf(out, ",\"source\":\"%s\"", tsr_port_source_name(ports[i].source));
+        const tsr_config_hyperparameter *of = ports[i].hyperparameter;
+        if (of) {
+            tsr_buffer_text(out, ",");
+            json_text(out, "hyperparameter", of->name);
+            tsr_buffer_printf(out, ",\"value\":%.17g,\"least\":%.17g,\"most\":%.17g", of->value,
+                              of->least, of->most);
+        }
         tsr_buffer_text(out, "}");
     }
     tsr_buffer_text(out, "]");
@@ -88,6 +96,17 @@ static void json_offloaded(inspect_view *v, size_t entry, tsr_buffer *out) {
     if (some) tsr_buffer_text(out, "]");
 }
 
+static void json_effects(const char *key, uint32_t effects, tsr_buffer *out) {
+    const char *before = "";
+    tsr_buffer_printf(out, ",\"%s\":[", key);
+    for (size_t i = 0; i < TSR_EFFECT_COUNT; i++) {
+        if (!(effects >> i & 1)) continue;
+        tsr_buffer_printf(out, "%s\"%s\"", before, tsr_effect_name(i));
+        before = ",";
+    }
+    tsr_buffer_text(out, "]");
+}
+
 static void json_entries(inspect_view *v, tsr_buffer *out) {
     tsr_buffer_text(out, ",\"entries\":[");
     for (size_t i = 0; i < v->config.entry_count; i++) {
@@ -100,6 +119,9 @@ static void json_entries(inspect_view *v, tsr_buffer *out) {
                           entry->rows_independent ? "true" : "false");
         json_ports(out, "inputs", entry->inputs, entry->input_count, true);
         json_ports(out, "outputs", entry->outputs, entry->output_count, false);
+        tsr_config_write_open(out, entry);
+        if (plan) json_effects("effects", inspect_effects(v, i), out);
+        if (entry->states_effects) json_effects("statedEffects", entry->effects, out);
         if (plan)
             tsr_buffer_printf(out,
                               ",\"workspaceBytes\":%" PRIu64 ",\"peakBytes\":%" PRIu64
@@ -176,9 +198,15 @@ static void json_launches(const inspect_view *v, size_t target, tsr_buffer *out)
         json_text(out, "kernel", v->programs[target].kernels[i]);
         tsr_buffer_printf(out,
                           ",\"threads\":%u,\"registers\":%u,\"sharedBytes\":%u,"
-                          "\"scratchBytes\":%u,\"spillBytes\":%u,\"residentWarps\":%u}",
+                          "\"scratchBytes\":%u,\"spillBytes\":%u,\"%s\":%u",
                           k->threads, k->registers, k->shared_bytes + k->static_bytes,
-                          k->scratch_bytes, k->spill_bytes, inspect_warps(code, i));
+                          k->scratch_bytes, k->spill_bytes,
+                          inspect_is_amd(code) ? "simdWaves" : "residentWarps",
+                          inspect_warps(code, i));
+        if (inspect_is_amd(code))
+            tsr_buffer_printf(out, ",\"scalarRegisters\":%u,\"accumulators\":%u",
+                              k->scalar_registers, k->accumulators);
+        tsr_buffer_text(out, "}");
     }
     tsr_buffer_text(out, "]");
 }
@@ -228,6 +256,10 @@ static void json_schedule(const inspect_view *v, tsr_buffer *out) {
         tsr_buffer_json_string(out, v->schedule.origin);
     else
         tsr_buffer_text(out, "null");
+    const struct cJSON *targets = tsr_json_find(v->schedule.root, "targets");
+    char *text = v->kernel_sizes && targets ? cJSON_PrintUnformatted(targets) : NULL;
+    if (text) tsr_buffer_printf(out, ",\"targets\":%s", text);
+    cJSON_free(text);
     tsr_buffer_text(out, "}");
 }
 

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { TENSORS_SHOWN = 20 };
+enum { TENSORS_SHOWN = 20, OPEN_TYPE_MAX = TSR_TYPE_TEXT_MAX + TSR_NAME_MAX + 24 };
 
 static void text_sections(const inspect_view *v, tsr_buffer *out) {
     uint64_t file = tsr_bundle_get_file_size(v->bundle), sum = 0;
@@ -25,11 +25,24 @@ static void text_sections(const inspect_view *v, tsr_buffer *out) {
     if (file) tsr_buffer_printf(out, "  %-20s %16" PRIu64 "\n", "container", file - sum);
 }
 
-/* Writes "x: ?x64xui8": a question mark means any number of rows. */
-static void text_port(const tsr_config_port *port, bool any_rows, tsr_buffer *out) {
-    char type[TSR_TYPE_TEXT_MAX];
+/* Writes "2*Nx64xui8", the type of a port that has the open dim. */
+static const char *open_type(const tsr_config_entry *entry, const tsr_config_port *port,
+                             char out[OPEN_TYPE_MAX]) {
+    char type[TSR_TYPE_TEXT_MAX], times[24] = "";
     tsr_type_format(port->dtype, &port->shape, type);
-    const char *shown = type;
+    if (port->dim_times > 1) snprintf(times, sizeof times, "%" PRIu64 "*", port->dim_times);
+    if (port->dim_times)
+        snprintf(out, OPEN_TYPE_MAX, "%s%s%s", times, entry->open.name, strchr(type, 'x'));
+    else
+        snprintf(out, OPEN_TYPE_MAX, "%s", type);
+    return out;
+}
+
+/* Writes "x: ?x64xui8": a question mark means any number of rows. */
+static void text_port(const tsr_config_entry *entry, const tsr_config_port *port, tsr_buffer *out) {
+    bool any_rows = entry->rows_independent;
+    char type[OPEN_TYPE_MAX];
+    const char *shown = open_type(entry, port, type);
     if (any_rows && port->shape.rank) {
         shown = strchr(type, 'x');
         tsr_buffer_printf(out, "%s: ?%s", port->name, shown);
@@ -42,23 +55,27 @@ static void text_signature(const tsr_config_entry *entry, tsr_buffer *out) {
     tsr_buffer_printf(out, "    %s(", entry->name);
     for (size_t i = 0; i < entry->input_count; i++) {
         if (i) tsr_buffer_text(out, ", ");
-        text_port(&entry->inputs[i], entry->rows_independent, out);
+        text_port(entry, &entry->inputs[i], out);
     }
     tsr_buffer_text(out, ") -> (");
     for (size_t i = 0; i < entry->output_count; i++) {
         if (i) tsr_buffer_text(out, ", ");
-        text_port(&entry->outputs[i], entry->rows_independent, out);
+        text_port(entry, &entry->outputs[i], out);
     }
     tsr_buffer_text(out, ")\n");
 }
 
-static void text_ports(const char *word, const tsr_config_port *ports, size_t count, bool inputs,
-                       tsr_buffer *out) {
-    char type[TSR_TYPE_TEXT_MAX];
+static void text_ports(const char *word, const tsr_config_entry *entry,
+                       const tsr_config_port *ports, size_t count, bool inputs, tsr_buffer *out) {
+    char type[OPEN_TYPE_MAX];
     for (size_t i = 0; i < count; i++) {
         const char *source = inputs ? tsr_port_source_name(ports[i].source) : "";
-        tsr_buffer_printf(out, "    %-6s %-24s %-16s %s\n", word, ports[i].name,
-                          tsr_type_format(ports[i].dtype, &ports[i].shape, type), source);
+        tsr_buffer_printf(out, "    %-6s %-24s %-16s %s", word, ports[i].name,
+                          open_type(entry, &ports[i], type), source);
+        if (ports[i].hyperparameter)
+            tsr_buffer_printf(out, " %s %.9g", ports[i].hyperparameter->name,
+                              ports[i].hyperparameter->value);
+        tsr_buffer_text(out, "\n");
     }
 }
 
@@ -104,6 +121,9 @@ static void text_entry(inspect_view *v, size_t index, tsr_buffer *out) {
     tsr_buffer_printf(out, "  @%s  %s", entry->name, tsr_entry_kind_name(entry->kind));
     if (entry->batch) tsr_buffer_printf(out, ", batch %" PRIu64, entry->batch);
     if (entry->rows_independent) tsr_buffer_text(out, ", rows independent");
+    if (entry->open.name)
+        tsr_buffer_printf(out, ", %s from %" PRIu64 " to %" PRIu64, entry->open.name,
+                          entry->open.low, entry->open.high);
     if (plan)
         tsr_buffer_printf(out,
                           "; memory: tensors %" PRIu64 ", workspace %" PRIu64
@@ -122,8 +142,8 @@ static void text_entry(inspect_view *v, size_t index, tsr_buffer *out) {
     text_signature(entry, out);
     text_offloaded(v, index, out);
     if (plan) text_regions(v, plan, out);
-    text_ports("input", entry->inputs, entry->input_count, true, out);
-    text_ports("output", entry->outputs, entry->output_count, false, out);
+    text_ports("input", entry, entry->inputs, entry->input_count, true, out);
+    text_ports("output", entry, entry->outputs, entry->output_count, false, out);
 }
 
 static void text_init(const tsr_config_tensor *tensor, tsr_buffer *out) {
@@ -167,23 +187,45 @@ static void text_tensors(const inspect_view *v, tsr_buffer *out) {
                           TSR_PLURAL(count - shown));
 }
 
+static void text_warps(uint32_t warps, tsr_buffer *out) {
+    if (warps)
+        tsr_buffer_printf(out, "%5u\n", warps);
+    else
+        tsr_buffer_printf(out, "%5s\n", "?");
+}
+
+/* Writes the resources that kernels take of an AMD GPU, and the occupancy they allow. */
+static void text_amd_kernels(const inspect_view *v, size_t target, tsr_buffer *out) {
+    const tsr_fatbin *code = &v->codes[target];
+    tsr_buffer_printf(out, "  %-32s %7s %5s %5s %5s %8s %7s %8s %5s  %s\n", "kernel", "threads",
+                      "VGPRs", "AGPRs", "SGPRs", "LDS", "scratch", "spilt", "waves", "of a SIMD");
+    for (uint32_t i = 0; i < code->kernel_count; i++) {
+        const tsr_fatbin_kernel *k = &code->kernels[i];
+        tsr_buffer_printf(out, "  %-32s %7u %5u %5u %5u %8u %7u %8u ",
+                          v->programs[target].kernels[i], k->threads, k->registers, k->accumulators,
+                          k->scalar_registers, k->shared_bytes + k->static_bytes, k->scratch_bytes,
+                          k->spill_bytes);
+        text_warps(inspect_warps(code, i), out);
+    }
+}
+
 /* Writes the resources that kernels take of a multiprocessor, and the occupancy they allow. */
 static void text_kernels(const inspect_view *v, size_t target, tsr_buffer *out) {
     const tsr_fatbin *code = &v->codes[target];
     if (!v->all_kernels || !code->kernel_count) return;
+    if (inspect_is_amd(code)) {
+        text_amd_kernels(v, target, out);
+        return;
+    }
     tsr_buffer_printf(out, "  %-32s %7s %9s %8s %7s %8s %5s  %s\n", "kernel", "threads",
                       "registers", "shared", "scratch", "spilt", "warps",
                       "of a multiprocessor's 64");
     for (uint32_t i = 0; i < code->kernel_count; i++) {
         const tsr_fatbin_kernel *k = &code->kernels[i];
-        uint32_t warps = inspect_warps(code, i);
         tsr_buffer_printf(out, "  %-32s %7u %9u %8u %7u %8u ", v->programs[target].kernels[i],
                           k->threads, k->registers, k->shared_bytes + k->static_bytes,
                           k->scratch_bytes, k->spill_bytes);
-        if (warps)
-            tsr_buffer_printf(out, "%5u\n", warps);
-        else
-            tsr_buffer_printf(out, "%5s\n", "?");
+        text_warps(inspect_warps(code, i), out);
     }
 }
 
@@ -275,6 +317,22 @@ static void text_slice(const inspect_view *v, tsr_buffer *out) {
     tsr_buffer_text(out, "\n");
 }
 
+static void text_effects(const inspect_view *v, tsr_buffer *out) {
+    char made[TSR_EFFECTS_TEXT_MAX], stated[TSR_EFFECTS_TEXT_MAX];
+    if (!v->effects) return;
+    tsr_buffer_text(out, "effects\n");
+    for (size_t i = 0; i < v->config.entry_count; i++) {
+        const tsr_config_entry *entry = &v->config.entries[i];
+        bool runs = inspect_plan(v, i) != NULL;
+        tsr_buffer_printf(out, "  @%s  %s", entry->name,
+                          runs ? tsr_effects_format(inspect_effects(v, i), made) : "not known");
+        if (entry->states_effects)
+            tsr_buffer_printf(out, "; the program states: %s",
+                              tsr_effects_format(entry->effects, stated));
+        tsr_buffer_text(out, "\n");
+    }
+}
+
 void inspect_show_text(inspect_view *v, tsr_buffer *out) {
     char hex[TSR_DIGEST_HEX + 1];
     tsr_digest digest = tsr_bundle_get_digest(v->bundle);
@@ -294,9 +352,11 @@ void inspect_show_text(inspect_view *v, tsr_buffer *out) {
     text_signer(v, out);
     text_provenance(v, out);
     text_schedule(v, out);
+    inspect_show_kernel_sizes(v, out);
     text_sections(v, out);
     tsr_buffer_text(out, "entries\n");
     for (size_t i = 0; i < v->config.entry_count; i++) text_entry(v, i, out);
+    text_effects(v, out);
     text_tensors(v, out);
     text_targets(v, out);
 }

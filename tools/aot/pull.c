@@ -9,7 +9,8 @@
 
 static const char notes[] =
     "REF is host[:port]/name[:tag][@sha256:digest]; the tag is `latest` without one. OUT is "
-    "replaced\nwhole or not at all, OUT.sigstore.json with it. A pull that was broken off goes on "
+    "replaced\nwhole or not at all, OUT.sigstore.json with it. A pull that was broken off "
+    "continues "
     "from OUT.part;\nchunks that OUT or a --base has are not fetched. docs/registry.md says "
     "more.\n";
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Each path is resolved once to a place: an absolute path without links, and the inode if the file
+ * Each path is resolved once to a target: an absolute path without links, and the inode if the file
  * exists. Then every pair of rows is compared if at least one of the two is written.
  */
 #include "tools/common/files.h"
@@ -91,13 +91,13 @@ tsr_result tsr_files_add_flags(tsr_ctx *ctx, tsr_files *files, const tsr_flag *f
             TRY(ctx, tsr_files_add(ctx, files, flag->name, flag->use, list->texts[k]));
         const tsr_flag_pairs *pairs = flag->target;
         for (size_t k = 0; flag->kind == TSR_FLAG_PAIR && k < pairs->count; k++)
-            if (strcmp(pairs->pairs[k].value, TSR_ARRAY_STREAM) != 0) /* a stream is no file */
+            if (strcmp(pairs->pairs[k].value, TSR_ARRAY_STREAM) != 0) /* a stream is not a file */
                 TRY(ctx, tsr_files_add(ctx, files, flag->name, flag->use, pairs->pairs[k].value));
     }
     return TSR_SUCCESS;
 }
 
-/* ---- places ---- */
+/* ---- targets ---- */
 
 /* Joins "a/b" and "c" to "a/c"; an absolute name stays as it is. Returns false if the result is too
  * long. */

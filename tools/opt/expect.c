@@ -15,7 +15,7 @@ static const char *const names[] = {
 };
 
 /* Parses "@+1", "@-2", "@above", "@below", "@unknown" or nothing; returns the text after it. */
-static const char *read_place(const char *at, uint32_t line, uint32_t *out_line) {
+static const char *read_line(const char *at, uint32_t line, uint32_t *out_line) {
     *out_line = line;
     if (*at != '@') return at;
     if (strncmp(at, "@above", 6) == 0) return *out_line = line - 1, at + 6;
@@ -33,7 +33,7 @@ static TSR_RESULT read_one(tsr_ctx *ctx, tsr_expectations *all, const char *at, 
     size_t kind = 0, count = TSR_COUNT(names);
     const char *rest = NULL;
     while (kind < count && strncmp(at, names[kind], strlen(names[kind])) != 0) kind++;
-    if (kind < count) rest = read_place(at + strlen(names[kind]), line, &one.line);
+    if (kind < count) rest = read_line(at + strlen(names[kind]), line, &one.line);
     if (rest) rest += strspn(rest, " ");
     const char *end = rest && strncmp(rest, "{{", 2) == 0 ? strstr(rest, "}}") : NULL;
     if (!end)

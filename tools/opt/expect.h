@@ -5,7 +5,7 @@
  *     // expected-error@+1 {{words of the message}}
  *
  * error, warning, remark or note; @+N and @-N are line offsets, @above and @below are offsets of 1;
- * without a place it is the same line; @unknown is a diagnostic without a place. The message with
+ * without `@` it is the same line; @unknown is a diagnostic without a location. The message with
  * its number, "[TSR-0102] …", must contain the words. Each expectation matches one diagnostic, and
  * every diagnostic except notes must be expected.
  */

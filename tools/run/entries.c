@@ -34,6 +34,13 @@ done:
     return result;
 }
 
+const char *tsr_run_name_training(const tsr_config *config, const char *given) {
+    const tsr_config_entry *entry = given ? tsr_config_find_entry(config, given) : NULL;
+    for (size_t i = 0; i < config->entry_count && !entry; i++)
+        if (config->entries[i].kind == TSR_ENTRY_TRAIN) entry = &config->entries[i];
+    return entry ? entry->name : "";
+}
+
 const char *tsr_run_only_entry(const tsr_config *config, tsr_buffer *name) {
     const tsr_config_entry *first = config->entries;
     bool calls = config->entry_count && first->kind != TSR_ENTRY_TRAIN;

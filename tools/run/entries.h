@@ -14,6 +14,8 @@ TSR_RESULT tsr_run_find_entry(tsr_ctx *ctx, const tsr_config *config, const char
                               const tsr_config_entry **out_entry);
 /* Fails with TSR_USAGE if the bundle has no training entry; the error lists its entries. */
 TSR_RESULT tsr_run_need_training(tsr_ctx *ctx, const tsr_config *config);
+/* The name of the entry that trains: `given`, or NULL: the first one of the config. "": none. */
+const char *tsr_run_name_training(const tsr_config *config, const char *given);
 /* The name of the entry that runs without --entry, if the bundle has only one and it does not
  * train; else NULL. `name`: an empty buffer, which holds the name if it is made here; it has failed
  * if memory ran out. */

@@ -11,8 +11,8 @@ enum { PART_BYTES_MAX = 128, OUTPUTS_MAX = 12, PARTS_MAX = OUTPUTS_MAX + 3, COLU
 
 typedef struct part {
     char text[PART_BYTES_MAX];
-    unsigned rank; /* parts of a lower rank are placed first */
-    bool placed;
+    unsigned rank; /* parts of a lower rank are laid out first */
+    bool is_laid_out;
 } part;
 
 /* Every character from U+1100 (the first wide ones) on counts as two columns. */
@@ -60,12 +60,12 @@ void tsr_progress_format(const tsr_step_report *step, unsigned columns, char *ou
         for (size_t i = 0; i < count; i++) {
             unsigned more = count_columns(parts[i].text);
             if (parts[i].rank != rank || (columns && used + more > columns)) continue;
-            parts[i].placed = true;
+            parts[i].is_laid_out = true;
             used += more;
         }
     out_text[0] = 0;
     for (size_t i = 0; i < count; i++) {
-        if (!parts[i].placed) continue;
+        if (!parts[i].is_laid_out) continue;
         size_t size = strlen(parts[i].text);
         memcpy(out_text + length, parts[i].text, size + 1);
         length += size;

@@ -3,6 +3,7 @@
 
 #include "runtime/base/plural.h"
 #include "tools/common/options.h"
+#include "tools/run/entries.h"
 #include "tools/run/progress.h"
 
 #include <errno.h>
@@ -31,6 +32,11 @@ tsr_result tsr_report_open_metrics(tsr_ctx *ctx, tsr_report *report, const char 
 tsr_result tsr_report_open_board(tsr_ctx *ctx, tsr_report *report, const char *directory,
                                  volatile sig_atomic_t *stop) {
     return directory ? tsr_tensorboard_open(ctx, directory, stop, &report->board) : TSR_SUCCESS;
+}
+
+void tsr_report_train(tsr_report *report, const tsr_model *model, const char *entry) {
+    report->trained = model;
+    report->entry = tsr_run_name_training(tsr_model_get_config(model), entry);
 }
 
 static void end_line(tsr_report *report) {
@@ -80,6 +86,15 @@ static void end_record(tsr_report *report) {
 
 /* ---- steps ---- */
 
+static void append_rates(tsr_report *report, uint64_t step) {
+    if (!report->rates.count) return;
+    tsr_buffer_text(&report->line, ",\"rates\":{");
+    for (size_t i = 0; i < report->rates.count; i++)
+        append_output(report, report->rates.items[i].name,
+                      tsr_rate_at(&report->rates.items[i], step));
+    tsr_buffer_text(&report->line, "}");
+}
+
 static void write_step(tsr_report *report, const tsr_step_report *step) {
     begin_record(report, "step", step->step);
     tsr_buffer_printf(&report->line, ",\"samples\":%" PRIu64 ",\"seconds\":%.6f,\"outputs\":{",
@@ -89,6 +104,7 @@ static void write_step(tsr_report *report, const tsr_step_report *step) {
             append_output(report, step->outputs[i].name,
                           tsr_dtype_read(step->outputs[i].dtype, step->outputs[i].data, 0));
     tsr_buffer_text(&report->line, "}");
+    append_rates(report, step->step);
     end_record(report);
 }
 
@@ -102,6 +118,9 @@ static void add_to_board(tsr_report *report, const tsr_step_report *step) {
             tsr_tensorboard_scalar(
                 board, "train", step->outputs[i].name,
                 tsr_dtype_read(step->outputs[i].dtype, step->outputs[i].data, 0));
+    for (size_t i = 0; i < report->rates.count; i++)
+        tsr_tensorboard_scalar(board, "rates", report->rates.items[i].name,
+                               tsr_rate_at(&report->rates.items[i], step->step));
     if (seconds > 0)
         tsr_tensorboard_scalar(board, "throughput", "samples_per_second",
                                (double)(step->samples * (step->step - before)) / seconds);
@@ -269,6 +288,7 @@ void tsr_report_workspace(tsr_report *report) {
 void tsr_report_begun(void *user, const tsr_recovery *recovery, const tsr_position *position) {
     tsr_report *report = user;
     report->first_step = position->step;
+    tsr_rates_find(tsr_model_get_identity(report->trained), report->entry, &report->rates);
     if (!recovery->found) return;
     end_line(report);
     printf("resumed generation %" PRIu64 " at step %" PRIu64 " (epoch %" PRIu64 ", seed %" PRIu64
@@ -285,4 +305,10 @@ void tsr_report_begun(void *user, const tsr_recovery *recovery, const tsr_positi
 void tsr_report_log(void *user, tsr_log_level level, const char *text) {
     end_line(user);
     tsr_tool_log("tessera-run", level, text);
+}
+
+void tsr_report_exchange(const char *tool, const tsr_model *model) {
+    const char *reason = NULL, *name = tsr_model_get_exchange(model, &reason);
+    if (name && reason[0])
+        fprintf(stderr, "%s: notice: the ranks exchange by %s: %s\n", tool, name, reason);
 }

@@ -9,6 +9,7 @@
 #include "runtime/base/buffer.h"
 #include "tessera/tessera.h"
 #include "tools/common/lines.h"
+#include "tools/run/rates.h"
 #include "tools/run/tensorboard.h"
 
 #include <pthread.h>
@@ -24,6 +25,9 @@ typedef struct tsr_report {
     uint64_t board_step;   /* the last step in it, and its seconds */
     double board_seconds;
     tsr_buffer line;                  /* line of the metrics; owned, reused */
+    const tsr_model *trained;         /* borrowed; has the hyper-parameters of the run */
+    const char *entry;                /* the entry that trains; borrowed */
+    tsr_rates rates;                  /* learning rates of its optimizers */
     const tsr_model *measured;        /* its workspace is marked but not yet reported; or NULL */
     uint64_t first_step;              /* the first step of the run */
     uint64_t trace_first, trace_last; /* steps to be traced, until they are reported; or 0 */
@@ -41,6 +45,9 @@ TSR_RESULT tsr_report_open_board(tsr_ctx *ctx, tsr_report *report, const char *d
  */
 TSR_RESULT tsr_report_finish(tsr_ctx *ctx, tsr_report *report);
 
+/* The run will train this model (borrowed), with this entry; NULL: its first one that trains. */
+void tsr_report_train(tsr_report *report, const tsr_model *model, const char *entry);
+
 /* Callbacks; user is a tsr_report. */
 void tsr_report_begun(void *user, const tsr_recovery *recovery, const tsr_position *position);
 void tsr_report_step(void *user, const tsr_step_report *step);
@@ -55,5 +62,8 @@ void tsr_report_print_best(const tsr_best *best);
 void tsr_report_workspace(tsr_report *report);
 /* A tsr_log_fn that does not write into an open progress line. */
 void tsr_report_log(void *user, tsr_log_level level, const char *text);
+
+/* Writes a notice of how the ranks exchange, and why; nothing for a single rank. */
+void tsr_report_exchange(const char *tool, const tsr_model *model);
 
 #endif

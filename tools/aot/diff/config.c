@@ -91,6 +91,9 @@ static void format_ports(const tsr_config_port *ports, size_t count, tsr_buffer 
 static void format_entry(const tsr_config_entry *entry, tsr_buffer *out) {
     tsr_buffer_printf(out, "%s, batch %" PRIu64 "%s (", tsr_entry_kind_name(entry->kind),
                       entry->batch, entry->rows_independent ? ", rows independent" : "");
+    if (entry->open.name)
+        tsr_buffer_printf(out, "%s from %" PRIu64 " to %" PRIu64 " ", entry->open.name,
+                          entry->open.low, entry->open.high);
     format_ports(entry->inputs, entry->input_count, out);
     tsr_buffer_text(out, ") -> (");
     format_ports(entry->outputs, entry->output_count, out);

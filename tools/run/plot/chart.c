@@ -93,13 +93,13 @@ static double to_x(const frame *f, double step) {
 
 /* `at` is on the axis: a value, or its logarithm. Halves, because the span of f64 values can be
  * more than the greatest f64. */
-static double place_y(const frame *f, double at) {
+static double axis_to_y(const frame *f, double at) {
     double part = (at / 2 - f->low / 2) / (f->high / 2 - f->low / 2);
     return f->y + TOP + INNER_HEIGHT * (1 - part);
 }
 
 static double to_y(const frame *f, double value) {
-    return place_y(f, f->logarithmic ? log10(value) : value);
+    return axis_to_y(f, f->logarithmic ? log10(value) : value);
 }
 
 /* The distance of ticks: 1, 2 or 5 times a power of ten. */
@@ -109,7 +109,7 @@ static double choose_distance(double span) {
 }
 
 static void write_value_tick(tsr_buffer *out, const frame *f, double at) {
-    double value = f->logarithmic ? pow(10, at) : at, y = place_y(f, at);
+    double value = f->logarithmic ? pow(10, at) : at, y = axis_to_y(f, at);
     if (!isfinite(value) || (f->logarithmic && value == 0)) return; /* outside the range of f64 */
     tsr_buffer_printf(out,
                       "<path d=\"M%d %.1fh%d\" class=\"grid\"/>"
@@ -207,8 +207,10 @@ static void write_marks(tsr_buffer *out, const frame *f, const tsr_history *hist
 }
 
 void tsr_chart_write(tsr_buffer *out, const tsr_chart *chart, unsigned y) {
-    static const char *const kinds[] = {
-        [TSR_SERIES_TRAIN] = "training", [TSR_SERIES_EVAL] = "evaluation", [TSR_SERIES_RATE] = ""};
+    static const char *const kinds[] = {[TSR_SERIES_TRAIN] = "training",
+                                        [TSR_SERIES_EVAL] = "evaluation",
+                                        [TSR_SERIES_LR] = "",
+                                        [TSR_SERIES_RATE] = ""};
     frame f = measure(chart, y);
     tsr_buffer_printf(out, "<text x=\"%d\" y=\"%u\" class=\"title\">", LEFT, y + 20);
     tsr_chart_text(out, chart->title);

@@ -21,7 +21,7 @@ typedef struct tsr_chart {
  * axis is logarithmic if all values are positive and span more than two decades. More points than
  * the chart has columns are drawn as the range of each column. */
 void tsr_chart_write(tsr_buffer *out, const tsr_chart *chart, unsigned y);
-/* Appends text with the characters escaped that XML and HTML reserve; bytes that are no UTF-8 and
+/* Appends text with the characters escaped that XML and HTML reserve; bytes that are not UTF-8 and
  * control characters become '?'. */
 void tsr_chart_text(tsr_buffer *out, const char *text);
 

@@ -50,10 +50,10 @@ static tsr_result find_series(tsr_ctx *ctx, tsr_history *h, tsr_series_kind kind
     *out_series = NULL;
     bool full = h->series_count == TSR_HISTORY_SERIES_MAX;
     if (full && h->left_out) return TSR_SUCCESS;
-    const char *kept = tsr_arena_strdup(&h->arena, name);
-    if (!kept) return no_memory(ctx);
+    const char *copy = tsr_arena_strdup(&h->arena, name);
+    if (!copy) return no_memory(ctx);
     if (full) {
-        h->left_out = kept;
+        h->left_out = copy;
         return TSR_SUCCESS;
     }
     if (h->series_count == h->series_capacity) {
@@ -62,7 +62,7 @@ static tsr_result find_series(tsr_ctx *ctx, tsr_history *h, tsr_series_kind kind
         h->series = grown;
     }
     *out_series = &h->series[h->series_count++];
-    **out_series = (tsr_series){.kind = kind, .name = kept};
+    **out_series = (tsr_series){.kind = kind, .name = copy};
     return TSR_SUCCESS;
 }
 
@@ -107,6 +107,19 @@ static tsr_result add_outputs(tsr_ctx *ctx, tsr_history *h, const cJSON *line, u
     return TSR_SUCCESS;
 }
 
+/* A program may return its rate as an output of the same name. */
+static tsr_result add_rates(tsr_ctx *ctx, tsr_history *h, const cJSON *line, uint64_t step) {
+    const cJSON *outputs = cJSON_GetObjectItemCaseSensitive(line, "outputs"), *item;
+    const cJSON *rates = cJSON_GetObjectItemCaseSensitive(line, "rates");
+    if (!cJSON_IsObject(rates)) return TSR_SUCCESS;
+    cJSON_ArrayForEach(item, rates) {
+        double value = cJSON_IsNumber(item) ? item->valuedouble : (double)NAN;
+        if (cJSON_HasObjectItem(outputs, item->string)) continue;
+        TRY(ctx, add_point(ctx, h, TSR_SERIES_LR, item->string, (tsr_point){step, value}));
+    }
+    return TSR_SUCCESS;
+}
+
 /* ---- events ---- */
 
 /* "generation 3, state 9ab…": the members of a line but the two that every line has. */
@@ -125,9 +138,9 @@ static const char *describe(tsr_arena *arena, const cJSON *line) {
                                                    : (cJSON_IsTrue(item) ? "yes" : "no"));
         if (text.size_bytes > TEXT_MAX) break;
     }
-    const char *kept = text.failed ? NULL : tsr_arena_strdup(arena, text.bytes ? text.bytes : "");
+    const char *copy = text.failed ? NULL : tsr_arena_strdup(arena, text.bytes ? text.bytes : "");
     tsr_buffer_finish(&text);
-    return kept;
+    return copy;
 }
 
 static tsr_result add_event(tsr_ctx *ctx, tsr_history *h, const cJSON *line, const char *what,
@@ -153,6 +166,7 @@ static tsr_result read_step(tsr_ctx *ctx, reader *r, const cJSON *line, uint64_t
     h->run_count += begins ? 1 : 0;
     if (begins) cut_all(h, step);
     TRY(ctx, add_outputs(ctx, h, line, step, TSR_SERIES_TRAIN));
+    TRY(ctx, add_rates(ctx, h, line, step));
     if (!begins && seconds > r->seconds && isfinite(samples)) {
         double rate = samples * (double)(step - r->step) / (seconds - r->seconds);
         TRY(ctx, add_point(ctx, h, TSR_SERIES_RATE, "samples/s", (tsr_point){step, rate}));

@@ -22,6 +22,7 @@ typedef struct tsr_point {
 typedef enum tsr_series_kind {
     TSR_SERIES_TRAIN, /* an output of steps */
     TSR_SERIES_EVAL,  /* a mean of evaluations */
+    TSR_SERIES_LR,    /* a learning rate of steps */
     TSR_SERIES_RATE,  /* samples per second between two lines of one run */
 } tsr_series_kind;
 
@@ -46,7 +47,7 @@ typedef struct tsr_history {
     tsr_history_event *events;
     size_t event_count, event_capacity;
     uint64_t line_count, run_count, last_step, nonfinite_count;
-    uint64_t unusable_count; /* lines that are no events */
+    uint64_t unusable_count; /* lines that are not events */
     bool torn;               /* the last line is unfinished */
     const char *left_out;    /* the first series beyond TSR_HISTORY_SERIES_MAX; NULL: none */
 } tsr_history;

@@ -55,6 +55,7 @@ static void write_svg(tsr_buffer *out, const tsr_chart *charts, size_t count, bo
 static void write_summary(tsr_buffer *out, const tsr_history *h) {
     static const char *const kinds[] = {[TSR_SERIES_TRAIN] = "training",
                                         [TSR_SERIES_EVAL] = "evaluation",
+                                        [TSR_SERIES_LR] = "learning rate",
                                         [TSR_SERIES_RATE] = "throughput"};
     tsr_buffer_text(out, "<table><tr><th>value</th><th>of</th><th>points</th><th>last</th>"
                          "<th>least</th><th>greatest</th></tr>\n");
@@ -134,7 +135,7 @@ static void tell(const tsr_ctx *ctx, const tsr_history *h, const char *path) {
         tsr_log(ctx, TSR_LOG_NOTICE, "'%s': the last line is unfinished, and left out", path);
     if (h->unusable_count)
         tsr_log(ctx, TSR_LOG_WARNING,
-                "'%s': %" PRIu64 " of %" PRIu64 " lines are no events, and left out", path,
+                "'%s': %" PRIu64 " of %" PRIu64 " lines are not events, and left out", path,
                 h->unusable_count, h->line_count);
     if (h->left_out)
         tsr_log(ctx, TSR_LOG_WARNING,
