@@ -7,7 +7,7 @@ These tests read the table, so that they test a new op without a change of their
                         against differences and PyTorch, also at zeros and infinities; which types and attributes it refuses
     compiler/graph/     gradients.py: gradients against central differences; rows.py: it keeps rows apart
 
-A row of `one`, `two`, `reduction`, `along` or `norm` says everything about its op. The meaning of the ops of `other` is in
+A row of `one`, `two`, `reduction`, `over_axis` or `norm` says everything about its op. The meaning of the ops of `other` is in
 oracle/interpret.py and oracle/torch_gradients.py, and oracle/generate.py draws them.
 
 `numpy` computes in float64 (integers: in their type) and takes the operands, and the attributes by name. `torch` is the name of a
@@ -21,10 +21,13 @@ import typing
 import numpy as np
 
 FLOATS = ('f64', 'f32', 'bf16', 'f16')
-SUMMABLE = FLOATS + ('i64', 'i32')
-SIGNED = SUMMABLE + ('i8',)
-NUMBERS = SIGNED + ('ui8',)
+SUMMABLE = FLOATS + ('i64', 'i32', 'ui64', 'ui32')
+SIGNED = FLOATS + ('i64', 'i32', 'i16', 'i8')
+UNSIGNED = ('ui64', 'ui32', 'ui16', 'ui8')
+NUMBERS = SIGNED + UNSIGNED
+INTEGERS = tuple(dtype for dtype in NUMBERS if dtype not in FLOATS)
 ANY = NUMBERS + ('i1',)
+BITS = INTEGERS + ('i1',)
 
 # How oracle/bounds.py bounds the error of an op whose error is not a number of units in the last place.
 MOVES, SUMS, PRODUCTS = 'moves elements', 'adds elements', 'adds products'
@@ -81,6 +84,7 @@ class Row:
     kinks: Function = None
     steep: Function = None
     limit: Function = None
+    lost: Function = None  # of an operand and a bound of its error: where that much error leaves nothing known of the result
     no_gradient: Text = None  # why the op has no gradient
     no_graph: Text = None  # why no random graph contains the op when it is written
     typed_by: typing.Optional[int] = 0  # the operand whose element type is the op's; None: the result
@@ -123,9 +127,9 @@ def reduction(name, numpy, torch, error, kind, **more):
     return Row(name, numpy, torch, kind, 'reduction', error=error, **more)
 
 
-def along(name, numpy, torch, error, kind, **more):
+def over_axis(name, numpy, torch, error, kind, **more):
     """Of the elements along `axis`; the result has the type of the operand."""
-    return Row(name, numpy, torch, kind, 'along', error=error, **more)
+    return Row(name, numpy, torch, kind, 'over_axis', error=error, **more)
 
 
 def norm(name, numpy, torch, operands, **more):
@@ -152,7 +156,7 @@ def divide(x, y):
         whole = 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
         bits = 8 * x.dtype.itemsize
         wrapped = whole & ((1 << bits) - 1)
-        if x.dtype != np.uint8 and wrapped >= 1 << (bits - 1):
+        if x.dtype.kind == 'i' and wrapped >= 1 << (bits - 1):
             wrapped -= 1 << bits
         quotient.flat[at] = wrapped
     return quotient
@@ -213,7 +217,7 @@ def clamp_forms(dtype):
     if dtype in FLOATS:
         pairs = ('-0.5', '1.25'), ('0.0', '0.0'), ('-3.0e38', '1.0e300'), ('0xFFF0000000000000', '0.3')
     else:
-        pairs = ('0.0', '3.0'), ('2.0', '2.0'), ('0.0', '200.0') if dtype == 'ui8' else ('-2.0', '127.0')
+        pairs = ('0.0', '3.0'), ('2.0', '2.0'), ('0.0', '200.0') if dtype in UNSIGNED else ('-2.0', '127.0')
     return [{'low': f'{low} : f64', 'high': f'{high} : f64'} for low, high in pairs]
 
 
@@ -291,6 +295,8 @@ def torch_rmsnorm(torch, x, *affine, axes, eps):
 # ---- the table ----------------------------------------------------------------------------------------------------------------
 
 STEPS = 'constant between its steps'
+CODES = 'converts to or from codes'
+FORMATS = 'compiler/tile/formats converts every number of every format'
 WHOLE = 'takes or returns whole numbers'
 TRAINED = 'parameters and steps: what gradients are made for'
 DERIVATIVE = 'asks for derivatives: oracle/tangents.py'
@@ -309,6 +315,12 @@ ROWS = (
     one('sqrt', np.sqrt, 'sqrt', 0, low=0.3, steep=lambda x: x == 0),
     one('rsqrt', lambda x: 1 / np.sqrt(x), 'rsqrt', 5, low=0.3),
     one('erf', erf, 'erf', 5),
+    one('sin', np.sin, 'sin', 2, lost=lambda x, e: e > 0.5),
+    one('cos', np.cos, 'cos', 2, lost=lambda x, e: e > 0.5),
+    one('tan', np.tan, 'tan', 2, low=-1.2, high=1.2, lost=lambda x, e: e > np.abs(np.cos(x)) / 2),
+    one('asin', np.arcsin, 'asin', 2, low=-0.9, high=0.9, steep=lambda x: np.abs(x) == 1),
+    one('acos', np.arccos, 'acos', 2, low=-0.9, high=0.9, steep=lambda x: np.abs(x) == 1),
+    one('atan', np.arctan, 'atan', 2),
     one('sigmoid', sigmoid, 'sigmoid', 8),
     one('silu', silu, 'silu', 10),
     one('softplus', lambda x: np.logaddexp(x, 0.0), lambda torch, x: torch.nn.functional.softplus(x, threshold=1e9), 4),
@@ -320,6 +332,8 @@ ROWS = (
                  *(({'alpha': f'1.0e{power} : f64'}, f'alpha is 1e{power}, needs 1.17549e-38 <= alpha <= 3.40282e+38 in f32')
                    for power in ('-60', '+60')))),
     one('floor', np.floor, 'floor', 0, smooth=False, no_gradient=STEPS),
+    one('ceil', np.ceil, 'ceil', 0, smooth=False, no_gradient=STEPS),
+    one('round', np.round, 'round', 0, smooth=False, no_gradient=STEPS),
     one('gelu', gelu, 'gelu', gelu_error, kind='gelu', forms=({'approximate': '"none"'}, {'approximate': '"tanh"'}),
         inner=({'slope': 'unit'},), refused=(({'approximate': '"erf"'}, 'approximate is "erf", needs "none" or "tanh"'),),
         limit=lambda x, given, approximate: np.where(np.isinf(x) & (approximate == 'none'), (x > 0) * given, np.nan)),
@@ -330,7 +344,7 @@ ROWS = (
     one('clamp', clamp, lambda torch, x, low, high: x.clamp(low, high), 0, kind='clamp', dtypes=NUMBERS, drawn=clamp_forms,
         forms=({'low': '-0.5 : f64', 'high': '1.0 : f64'},), kinks=lambda x, low, high: (x == low) | (x == high),
         refused=(({'low': '1.0 : f64', 'high': '0.5 : f64'}, 'low is 1, high is 0.5; low must not be above high'),)),
-    one('not', np.logical_not, 'logical_not', 0, kind='logic', dtypes=('i1',), smooth=False, no_gradient=WHOLE),
+    one('not', np.invert, 'bitwise_not', 0, kind='logic', dtypes=BITS, smooth=False, no_gradient=WHOLE),
 
     # Elementwise, of operands that broadcast.
     two('add', np.add, 'add', 0),
@@ -343,9 +357,11 @@ ROWS = (
     two('compare', lambda a, b, predicate: COMPARE[predicate](a, b),
         lambda torch, a, b, predicate: getattr(torch, PREDICATES[predicate])(a, b), 0, kind='compare', dtypes=ANY, result='i1',
         forms=tuple({'predicate': f'{i} : i32'} for i in range(len(PREDICATES))), smooth=False, no_gradient=WHOLE),
-    two('and', np.logical_and, 'logical_and', 0, kind='logic', dtypes=('i1',), smooth=False, no_gradient=WHOLE),
-    two('or', np.logical_or, 'logical_or', 0, kind='logic', dtypes=('i1',), smooth=False, no_gradient=WHOLE),
-    two('xor', np.logical_xor, 'logical_xor', 0, kind='logic', dtypes=('i1',), smooth=False, no_gradient=WHOLE),
+    two('and', np.bitwise_and, 'bitwise_and', 0, kind='logic', dtypes=BITS, smooth=False, no_gradient=WHOLE),
+    two('or', np.bitwise_or, 'bitwise_or', 0, kind='logic', dtypes=BITS, smooth=False, no_gradient=WHOLE),
+    two('xor', np.bitwise_xor, 'bitwise_xor', 0, kind='logic', dtypes=BITS, smooth=False, no_gradient=WHOLE),
+    two('shift_left', np.left_shift, 'bitwise_left_shift', 0, kind='shift', dtypes=INTEGERS, smooth=False, no_gradient=WHOLE),
+    two('shift_right', np.right_shift, 'bitwise_right_shift', 0, kind='shift', dtypes=INTEGERS, smooth=False, no_gradient=WHOLE),
     Row('ipow', ipow, lambda torch, x, n: x ** int(n), 'ipow', operands=2, error=ipow_error),
     Row('where', np.where, 'where', 'where', operands=3, dtypes=ANY, typed_by=1),
     Row('mul_add', lambda x, y, z: x * y + z, lambda torch, x, y, z: x * y + z, 'mul_add', operands=3, dtypes=('f64', 'f32'),
@@ -359,15 +375,22 @@ ROWS = (
     reduction('reduce_prod', lambda x, axes: np.multiply.reduce(x, axis=axes, dtype=x.dtype), torch_reduction('prod'), Rows(), 'prod',
               dtypes=SUMMABLE),
     reduction('logsumexp_safe', logsumexp, lambda torch, x, axes: torch.logsumexp(x, axes) if axes else x, Rows(least=1), 'logsumexp'),
-    along('softmax_safe', softmax, lambda torch, x, axis: torch.softmax(x, axis), Rows(), 'softmax'),
+    over_axis('softmax_safe', softmax, lambda torch, x, axis: torch.softmax(x, axis), Rows(), 'softmax'),
     norm('layernorm_safe', layernorm, torch_layernorm, 3, error=Rows(centred=True)),
     norm('rmsnorm_safe', rmsnorm, torch_rmsnorm, 2, error=Rows()),
 
     # Ops whose operands or results have forms of their own.
     other('cast', 'cast', 0, typed_by=None),
+    other('bitcast', 'bitcast', 0, dtypes=NUMBERS, no_gradient='changes the meaning of bits'),
+    other('encode', error=0, no_gradient=CODES, no_graph=FORMATS, typed_by=None),
+    other('decode', error=0, no_gradient=CODES, no_graph=FORMATS, typed_by=None),
+    other('quant_scale', error=0, no_gradient=CODES, no_graph=FORMATS, typed_by=None),
+    other('quant', error=0, no_gradient=CODES, no_graph=FORMATS, typed_by=None),
+    other('dequant', error=0, no_gradient=CODES, no_graph=FORMATS, typed_by=None),
     other('matmul', 'matmul', PRODUCTS),
     other('argmax', 'argmax', 0, no_gradient=WHOLE),
     other('reshape', 'reshape', MOVES),
+    other('words', no_gradient=WHOLE, no_graph='lowered from products of integers: compiler/tile/bytes_reference.py', typed_by=None),
     other('transpose', 'transpose', MOVES),
     other('broadcast', 'broadcast', MOVES),
     other('slice', 'slice', MOVES),
@@ -376,8 +399,10 @@ ROWS = (
     other('split', 'split', MOVES),
     other('gather', 'gather', MOVES),
     other('scatter_add', 'scatter_add', Rows()),
+    other('scatter', 'scatter'),
     other('one_hot', 'one_hot', 0, no_gradient=WHOLE, typed_by=None),
     other('iota', 'iota', 0, no_gradient=WHOLE, typed_by=None),
+    other('sizes', no_gradient='reads nothing', no_graph='a constant once dims have sizes: compiler/graph/tessera-bind-dims.mlir', typed_by=None),
     other('cumsum', 'cumsum', SUMS),
     other('sort', 'sort'),
     other('top_k', 'top_k'),
@@ -395,6 +420,10 @@ ROWS = (
     other('avg_pool2d_grad', 'pool_grad', SUMS),
     other('cross_entropy', 'cross_entropy', Rows(least=1)),
     other('cross_entropy_grad', 'cross_entropy_grad', Rows(least=1)),
+    other('moe_route', dtypes=('f64', 'f32'), no_graph='routes of tokens: compiler/graph/experts.py'),
+    other('moe_dispatch', no_graph='moves tokens to slots of moe_route: compiler/graph/experts.py'),
+    other('moe_combine', no_graph='moves contents of slots of moe_route: compiler/graph/experts.py'),
+    other('moe_dot', no_graph='the gradient of moe_combine: compiler/graph/experts.py'),
     other('repair', no_graph='made of norms: compiler/graph/norm_ranges.py'),
     other('constant', error=0, no_gradient='reads nothing', typed_by=None),
 
@@ -411,8 +440,11 @@ ROWS = (
     other('assign', no_gradient=TRAINED, no_graph=TRAIN_ONLY),
     other('minimize', no_gradient=TRAINED, no_graph=TRAIN_ONLY),
     other('step', no_gradient=WHOLE, no_graph=TRAIN_ONLY + ': AdamW reads it'),
+    other('hyperparameter', no_gradient=WHOLE, no_graph=TRAIN_ONLY + ': steps of optimizers read it', typed_by=None),
     other('adamw', 'optimize', no_gradient=TRAINED),
     other('sgd', 'optimize', no_gradient=TRAINED),
+
+    other('verify.numerics', no_gradient='has no result', no_graph='has no result: tools/run-numerics.sh'),
 
     # Regions.
     other('if', 'if', typed_by=None),

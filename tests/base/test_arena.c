@@ -43,7 +43,7 @@ Test(arena, sizes_that_overflow_are_refused) {
     cr_assert_null(tsr_arena_alloc(&arena, SIZE_MAX / 4, 1, 64), "more than any machine has");
     cr_assert_null(tsr_arena_strndup(&arena, "x", SIZE_MAX));
     cr_assert_eq(arena.used_bytes, 0, "a refusal is not counted");
-    cr_assert_not_null(tsr_arena_alloc(&arena, 1, 1, 1), "and the arena goes on");
+    cr_assert_not_null(tsr_arena_alloc(&arena, 1, 1, 1), "and the arena continues");
     tsr_arena_finish(&arena);
 }
 

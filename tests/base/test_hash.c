@@ -131,11 +131,11 @@ Test(hash, a_pair_is_two_hashes) {
 
 Test(hash, hexadecimal_both_ways) {
     char hex[TSR_DIGEST_HEX + 1];
-    tsr_digest digest = tsr_hash("x", 1), again = {{0}}, kept;
+    tsr_digest digest = tsr_hash("x", 1), again = {{0}}, saved;
     tsr_digest_format(&digest, hex);
     cr_assert(tsr_digest_parse(hex, TSR_DIGEST_HEX, &again));
     cr_assert(tsr_digest_equal(&digest, &again));
-    kept = again;
+    saved = again;
     cr_assert_not(tsr_digest_parse(hex, TSR_DIGEST_HEX - 1, &again));
     cr_assert_not(tsr_digest_parse(hex, TSR_DIGEST_HEX + 1, &again));
     for (size_t i = 0; i < TSR_DIGEST_HEX; i++) {
@@ -146,7 +146,7 @@ Test(hash, hexadecimal_both_ways) {
             hex[i] = right;
         }
     }
-    cr_assert(tsr_digest_equal(&kept, &again), "written only on success");
+    cr_assert(tsr_digest_equal(&saved, &again), "written only on success");
     digest.bytes[31] ^= 1;
     cr_assert_not(tsr_digest_equal(&digest, &again));
 }

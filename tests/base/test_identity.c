@@ -18,18 +18,18 @@ Test(identity, what_is_valid) {
         tsr_hyperparameter list[2];
         const char *wrong; /* part of the message; NULL: valid */
     } cases[] = {
-        {{{"beta", "0.9"}, {"lr", "0.001"}}, NULL},
-        {{{"entry with spaces.lr", "1"}, {"\xc3\xbc", "1e-08"}}, NULL},
-        {{{"lr", "0.9"}, {"beta", "1"}}, "order"},
-        {{{"lr", "0.9"}, {"lr", "0.9"}}, "order"},
-        {{{"", "0.9"}, {"lr", "1"}}, "name"},
-        {{{"a\n", "0.9"}, {"lr", "1"}}, "name"},
-        {{{"\xff", "0.9"}, {"lr", "1"}}, "name"},
-        {{{long_name, "0.9"}, {"z", "1"}}, "name"},
-        {{{"a", ""}, {"lr", "1"}}, "value"},
-        {{{"a", "1 2"}, {"lr", "1"}}, "value"},
-        {{{"a", "\xc3\xbc"}, {"lr", "1"}}, "value"},
-        {{{"a", long_value}, {"lr", "1"}}, "value"},
+        {{{"beta", "0.9", false}, {"lr", "0.001", false}}, NULL},
+        {{{"entry with spaces.lr", "1", false}, {"\xc3\xbc", "1e-08", false}}, NULL},
+        {{{"lr", "0.9", false}, {"beta", "1", false}}, "order"},
+        {{{"lr", "0.9", false}, {"lr", "0.9", false}}, "order"},
+        {{{"", "0.9", false}, {"lr", "1", false}}, "name"},
+        {{{"a\n", "0.9", false}, {"lr", "1", false}}, "name"},
+        {{{"\xff", "0.9", false}, {"lr", "1", false}}, "name"},
+        {{{long_name, "0.9", false}, {"z", "1", false}}, "name"},
+        {{{"a", "", false}, {"lr", "1", false}}, "value"},
+        {{{"a", "1 2", false}, {"lr", "1", false}}, "value"},
+        {{{"a", "\xc3\xbc", false}, {"lr", "1", false}}, "value"},
+        {{{"a", long_value, false}, {"lr", "1", false}}, "value"},
     };
     for (size_t i = 0; i < TSR_COUNT(cases); i++) {
         tsr_identity identity = make(cases[i].list, 2);
@@ -45,7 +45,7 @@ Test(identity, limits) {
     tsr_hyperparameter list[MANY];
     for (size_t i = 0; i < MANY; i++) {
         snprintf(names[i], sizeof names[i], "n%03zu", i);
-        list[i] = (tsr_hyperparameter){names[i], "1"};
+        list[i] = (tsr_hyperparameter){names[i], "1", false};
     }
     tsr_identity identity = make(list, TSR_HYPERPARAMETERS_MAX);
     cr_assert_null(tsr_identity_check(&identity));
@@ -62,10 +62,13 @@ Test(identity, limits) {
 }
 
 Test(identity, changes_in_the_order_of_names) {
-    const tsr_hyperparameter left[] = {{"a", "1"}, {"b", "2"}, {"d", "4"}};
-    const tsr_hyperparameter right[] = {{"b", "3"}, {"c", "3"}, {"d", "4"}, {"e", "5"}};
-    const tsr_hyperparameter_change expected[] = {
-        {"a", "1", NULL}, {"b", "2", "3"}, {"c", NULL, "3"}, {"e", NULL, "5"}};
+    const tsr_hyperparameter left[] = {{"a", "1", false}, {"b", "2", false}, {"d", "4", false}};
+    const tsr_hyperparameter right[] = {
+        {"b", "3", false}, {"c", "3", false}, {"d", "4", false}, {"e", "5", false}};
+    const tsr_hyperparameter_change expected[] = {{"a", "1", NULL, false, false},
+                                                  {"b", "2", "3", false, false},
+                                                  {"c", NULL, "3", false, false},
+                                                  {"e", NULL, "5", false, false}};
     tsr_identity a = make(left, 3), b = make(right, 4);
     tsr_identity_cursor at = {0};
     tsr_hyperparameter_change found;
@@ -86,7 +89,7 @@ Test(identity, a_copy_owns_its_texts) {
     char name[] = "lr", value[] = "0.1";
     tsr_arena arena = {0};
     tsr_ctx ctx = {0};
-    tsr_hyperparameter list[] = {{name, value}};
+    tsr_hyperparameter list[] = {{name, value, false}};
     tsr_identity identity = make(list, 1), copy;
     cr_assert_eq(tsr_identity_copy(&ctx, &identity, &arena, &copy).code, TSR_OK);
     name[0] = value[0] = 'x';
@@ -107,7 +110,7 @@ static tsr_result read(tsr_ctx *ctx, const char *json, tsr_arena *arena, tsr_ide
 }
 
 Test(identity, written_and_read) {
-    const tsr_hyperparameter list[] = {{"a\"b", "1"}, {"lr", "1e-08"}};
+    const tsr_hyperparameter list[] = {{"a\"b", "1", false}, {"lr", "1e-08", false}};
     tsr_identity identity = make(list, 2), back;
     tsr_identity_cursor at = {0};
     tsr_hyperparameter_change change;
@@ -149,4 +152,36 @@ Test(identity, json_that_is_refused) {
         cr_assert(strncmp(ctx.error.text, "it: ", 4) == 0, "%s", ctx.error.text);
         tsr_arena_finish(&arena);
     }
+}
+
+Test(identity, numbers_have_their_shortest_form) {
+    static const struct {
+        double value;
+        const char *text;
+    } rows[] = {{0.001, "0.001"}, {5e-3, "0.005"},      {1e-8, "1e-08"},
+                {1, "1"},         {1234567, "1234567"}, {0.1 + 0.2, "0.30000000000000004"},
+                {-0.5, "-0.5"},   {1e39, "1e+39"}};
+    char text[TSR_HYPERPARAMETER_VALUE_MAX];
+    for (size_t i = 0; i < TSR_COUNT(rows); i++)
+        cr_assert_str_eq(tsr_hyperparameter_format(rows[i].value, text), rows[i].text);
+}
+
+Test(identity, marks_follow_the_list) {
+    const tsr_hyperparameter list[] = {{"a", "1", true}, {"b", "2", false}, {"c", "3", true}};
+    const tsr_hyperparameter other[] = {{"a", "2", false}, {"b", "2", true}, {"c", "3", false}};
+    const tsr_identity one = {{{1}}, 3, list}, two = {{{1}}, 3, other};
+    tsr_identity_cursor at = {0};
+    tsr_hyperparameter_change change;
+    tsr_arena arena = {0};
+    tsr_ctx ctx = {0};
+    tsr_identity copy;
+    cr_assert_eq(tsr_identity_get_set(&one), 5);
+    cr_assert_eq(tsr_identity_find(&one, "c"), &list[2]);
+    cr_assert_null(tsr_identity_find(&one, "d"));
+    cr_assert(tsr_identity_next_change(&one, &two, &at, &change));
+    cr_assert(change.a_is_set && !change.b_is_set && strcmp(change.name, "a") == 0);
+    cr_assert_not(tsr_identity_next_change(&one, &two, &at, &change), "equal values do not differ");
+    cr_assert_eq(tsr_identity_copy(&ctx, &one, &arena, &copy).code, TSR_OK);
+    cr_assert_eq(tsr_identity_get_set(&copy), 5);
+    tsr_arena_finish(&arena);
 }

@@ -12,11 +12,22 @@ Test(tensor, names_both_ways) {
         size_t size;
         const char *mlir, *safetensors, *numpy;
     } want[] = {
-        {TSR_DTYPE_F64, 8, "f64", "F64", "<f8"},    {TSR_DTYPE_F32, 4, "f32", "F32", "<f4"},
-        {TSR_DTYPE_I64, 8, "i64", "I64", "<i8"},    {TSR_DTYPE_I32, 4, "i32", "I32", "<i4"},
-        {TSR_DTYPE_I1, 1, "i1", "BOOL", "|b1"},     {TSR_DTYPE_UI8, 1, "ui8", "U8", "|u1"},
-        {TSR_DTYPE_BF16, 2, "bf16", "BF16", "|V2"}, {TSR_DTYPE_F16, 2, "f16", "F16", "<f2"},
+        {TSR_DTYPE_F64, 8, "f64", "F64", "<f8"},
+        {TSR_DTYPE_F32, 4, "f32", "F32", "<f4"},
+        {TSR_DTYPE_I64, 8, "i64", "I64", "<i8"},
+        {TSR_DTYPE_I32, 4, "i32", "I32", "<i4"},
+        {TSR_DTYPE_I1, 1, "i1", "BOOL", "|b1"},
+        {TSR_DTYPE_UI8, 1, "ui8", "U8", "|u1"},
+        {TSR_DTYPE_BF16, 2, "bf16", "BF16", "|V2"},
+        {TSR_DTYPE_F16, 2, "f16", "F16", "<f2"},
         {TSR_DTYPE_I8, 1, "i8", "I8", "|i1"},
+        {TSR_DTYPE_I16, 2, "i16", "I16", "<i2"},
+        {TSR_DTYPE_UI16, 2, "ui16", "U16", "<u2"},
+        {TSR_DTYPE_UI32, 4, "ui32", "U32", "<u4"},
+        {TSR_DTYPE_UI64, 8, "ui64", "U64", "<u8"},
+        {TSR_DTYPE_F8E4M3FN, 1, "f8E4M3FN", "F8_E4M3", "|V1"},
+        {TSR_DTYPE_F8E5M2, 1, "f8E5M2", "F8_E5M2", "|V1"},
+        {TSR_DTYPE_F8E8M0FNU, 1, "f8E8M0FNU", "F8_E8M0", "|V1"},
     };
     for (size_t i = 0; i < TSR_COUNT(want); i++) {
         tsr_dtype dtype = want[i].dtype;
@@ -27,13 +38,14 @@ Test(tensor, names_both_ways) {
         cr_assert_str_eq(tsr_dtype_numpy_name(dtype), want[i].numpy);
         cr_assert_eq(tsr_dtype_from_name(want[i].mlir), dtype);
         cr_assert_eq(tsr_dtype_from_safetensors(want[i].safetensors), dtype);
-        cr_assert_eq(tsr_dtype_from_numpy(want[i].numpy), dtype);
+        cr_assert_eq(tsr_dtype_from_numpy(want[i].numpy),
+                     tsr_dtype_is_small(dtype) ? TSR_DTYPE_F8E4M3FN : dtype);
     }
     cr_assert_eq(tsr_dtype_from_name("f8"), TSR_DTYPE_NONE);
     cr_assert_eq(tsr_dtype_from_name("F32"), TSR_DTYPE_NONE);
     cr_assert_eq(tsr_dtype_from_numpy("<V2"), TSR_DTYPE_BF16);
     cr_assert_eq(tsr_dtype_from_numpy(">f4"), TSR_DTYPE_NONE, "big-endian");
-    cr_assert_eq(tsr_dtype_size((tsr_dtype)10), 0);
+    cr_assert_eq(tsr_dtype_size((tsr_dtype)(TSR_DTYPE_COUNT + 1)), 0);
     cr_assert_eq(tsr_dtype_size(TSR_DTYPE_NONE), 0);
     cr_assert_str_eq(tsr_dtype_name((tsr_dtype)200), "?");
 }
@@ -48,6 +60,94 @@ Test(tensor, counts_and_sizes) {
     cr_assert_eq(value, 0);
     cr_assert(tsr_shape_count(&(tsr_shape){1, {INT64_MAX}}, &value));
     cr_assert_eq(value, INT64_MAX);
+}
+
+Test(tensor, kinds_of_dtypes) {
+    static const struct {
+        tsr_dtype dtype;
+        unsigned bits;
+        bool is_float, is_signed, is_unsigned;
+        tsr_dtype stored;
+    } want[] = {
+        {TSR_DTYPE_F64, 64, true, false, false, TSR_DTYPE_F64},
+        {TSR_DTYPE_F32, 32, true, false, false, TSR_DTYPE_F32},
+        {TSR_DTYPE_BF16, 16, true, false, false, TSR_DTYPE_BF16},
+        {TSR_DTYPE_F16, 16, true, false, false, TSR_DTYPE_F16},
+        {TSR_DTYPE_I64, 64, false, true, false, TSR_DTYPE_I64},
+        {TSR_DTYPE_I32, 32, false, true, false, TSR_DTYPE_I32},
+        {TSR_DTYPE_I8, 8, false, true, false, TSR_DTYPE_I8},
+        {TSR_DTYPE_UI8, 8, false, false, true, TSR_DTYPE_I8},
+        {TSR_DTYPE_I1, 1, false, false, false, TSR_DTYPE_I8},
+        {TSR_DTYPE_I16, 16, false, true, false, TSR_DTYPE_I16},
+        {TSR_DTYPE_UI16, 16, false, false, true, TSR_DTYPE_I16},
+        {TSR_DTYPE_UI32, 32, false, false, true, TSR_DTYPE_I32},
+        {TSR_DTYPE_UI64, 64, false, false, true, TSR_DTYPE_I64},
+        {TSR_DTYPE_F8E4M3FN, 8, false, false, false, TSR_DTYPE_I8},
+        {TSR_DTYPE_F8E5M2, 8, false, false, false, TSR_DTYPE_I8},
+        {TSR_DTYPE_F8E8M0FNU, 8, false, false, false, TSR_DTYPE_I8},
+    };
+    cr_assert_eq(TSR_COUNT(want), TSR_DTYPE_COUNT);
+    for (size_t i = 0; i < TSR_COUNT(want); i++) {
+        tsr_dtype dtype = want[i].dtype;
+        const char *name = tsr_dtype_name(dtype);
+        cr_assert_eq(tsr_dtype_bits(dtype), want[i].bits, "%s", name);
+        cr_assert_eq(tsr_dtype_is_float(dtype), want[i].is_float, "%s", name);
+        cr_assert_eq(tsr_dtype_is_signed(dtype), want[i].is_signed, "%s", name);
+        cr_assert_eq(tsr_dtype_is_unsigned(dtype), want[i].is_unsigned, "%s", name);
+        cr_assert_eq(tsr_dtype_stored(dtype), want[i].stored, "%s", name);
+        if (!want[i].is_float && !tsr_dtype_is_small(dtype))
+            cr_assert_eq(tsr_dtype_of_integer(want[i].bits, want[i].is_unsigned), dtype, "%s",
+                         name);
+    }
+    cr_assert_eq(tsr_dtype_of_integer(4, false), TSR_DTYPE_NONE);
+    cr_assert_eq(tsr_dtype_of_integer(1, true), TSR_DTYPE_NONE);
+    cr_assert_eq(tsr_dtype_bits((tsr_dtype)(TSR_DTYPE_COUNT + 1)), 0);
+    cr_assert_eq(tsr_dtype_bits((tsr_dtype)-1), 0);
+}
+
+Test(tensor, ranges_of_integers) {
+    static const struct {
+        tsr_dtype dtype;
+        int64_t low;
+        uint64_t high;
+    } want[] = {
+        {TSR_DTYPE_I64, INT64_MIN, INT64_MAX},
+        {TSR_DTYPE_I32, INT32_MIN, INT32_MAX},
+        {TSR_DTYPE_I8, INT8_MIN, INT8_MAX},
+        {TSR_DTYPE_UI8, 0, UINT8_MAX},
+        {TSR_DTYPE_I1, 0, 1},
+        {TSR_DTYPE_I16, INT16_MIN, INT16_MAX},
+        {TSR_DTYPE_UI16, 0, UINT16_MAX},
+        {TSR_DTYPE_UI32, 0, UINT32_MAX},
+        {TSR_DTYPE_UI64, 0, UINT64_MAX},
+    };
+    for (size_t i = 0; i < TSR_COUNT(want); i++) {
+        tsr_dtype dtype = want[i].dtype;
+        bool is_exact = want[i].high < UINT64_C(1) << 53;
+        cr_assert_eq(tsr_dtype_lowest(dtype), want[i].low);
+        cr_assert_eq(tsr_dtype_highest(dtype), want[i].high);
+        cr_assert(tsr_dtype_holds(dtype, 1) && tsr_dtype_holds(dtype, -0.0));
+        cr_assert_not(tsr_dtype_holds(dtype, 0.5));
+        cr_assert_not(tsr_dtype_holds(dtype, (double)NAN));
+        cr_assert_not(tsr_dtype_holds(dtype, (double)INFINITY));
+        cr_assert(tsr_dtype_holds(dtype, (double)want[i].low));
+        cr_assert_not(tsr_dtype_holds(dtype, nextafter((double)want[i].low - 1, -INFINITY)));
+        /* (double)INT64_MAX is 2^63 */
+        cr_assert_eq(tsr_dtype_holds(dtype, (double)want[i].high), is_exact);
+        cr_assert_not(tsr_dtype_holds(dtype, (double)want[i].high + 1));
+    }
+    cr_assert(tsr_dtype_holds(TSR_DTYPE_I64, 0x1p63 - 1024));
+    cr_assert(tsr_dtype_holds(TSR_DTYPE_UI64, 0x1p64 - 2048));
+}
+
+Test(tensor, small_floats_hold_what_rounds_to_finite_numbers) {
+    cr_assert(tsr_dtype_holds(TSR_DTYPE_F8E4M3FN, 464));
+    cr_assert_not(tsr_dtype_holds(TSR_DTYPE_F8E4M3FN, 465));
+    cr_assert(tsr_dtype_holds(TSR_DTYPE_F8E5M2, 61439));
+    cr_assert_not(tsr_dtype_holds(TSR_DTYPE_F8E5M2, 61440));
+    cr_assert(tsr_dtype_holds(TSR_DTYPE_F8E8M0FNU, 3));
+    cr_assert_not(tsr_dtype_holds(TSR_DTYPE_F8E8M0FNU, 0));
+    cr_assert_not(tsr_dtype_holds(TSR_DTYPE_F8E8M0FNU, -1));
 }
 
 Test(tensor, overflow_is_seen) {
@@ -179,12 +279,20 @@ Test(tensor, sixteen_bit_floats_round_to_nearest_even) {
 
 Test(tensor, elements_are_written_by_dtype) {
     _Alignas(8) unsigned char data[16];
-    for (int d = 1; d <= TSR_DTYPE_I8; d++) {
+    for (int d = 1; d <= TSR_DTYPE_COUNT; d++) {
         tsr_dtype_write((tsr_dtype)d, 1, data, 1);
         cr_assert_eq(tsr_dtype_read((tsr_dtype)d, data, 1), 1);
     }
     tsr_dtype_write(TSR_DTYPE_I8, -128, data, 3);
     cr_assert_eq(tsr_dtype_read(TSR_DTYPE_I8, data, 3), -128);
+    tsr_dtype_write(TSR_DTYPE_I16, -32768, data, 3);
+    cr_assert_eq(tsr_dtype_read(TSR_DTYPE_I16, data, 3), -32768);
+    tsr_dtype_write(TSR_DTYPE_UI16, 65535, data, 3);
+    cr_assert_eq(tsr_dtype_read(TSR_DTYPE_UI16, data, 3), 65535);
+    tsr_dtype_write(TSR_DTYPE_UI32, 4294967295.0, data, 1);
+    cr_assert_eq(tsr_dtype_read(TSR_DTYPE_UI32, data, 1), 4294967295.0);
+    tsr_dtype_write(TSR_DTYPE_UI64, 0x1p64 - 2048, data, 1);
+    cr_assert_eq(tsr_dtype_read(TSR_DTYPE_UI64, data, 1), 0x1p64 - 2048);
     tsr_dtype_write(TSR_DTYPE_I1, 7, data, 0);
     cr_assert_eq(data[0], 1);
 }

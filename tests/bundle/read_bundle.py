@@ -20,7 +20,9 @@ CHUNKS = "application/vnd.tessera.chunks.v1"
 # by hand)
 DTYPES = {"f64": ("F64", 8, "<d"), "f32": ("F32", 4, "<f"), "f16": ("F16", 2, "<e"),
           "bf16": ("BF16", 2, None), "i64": ("I64", 8, "<q"), "i32": ("I32", 4, "<i"),
-          "i8": ("I8", 1, "<b"), "ui8": ("U8", 1, "<B"), "i1": ("BOOL", 1, "<B")}
+          "i8": ("I8", 1, "<b"), "ui8": ("U8", 1, "<B"), "i1": ("BOOL", 1, "<B"), "i16": ("I16", 2, "<h"),
+          "ui16": ("U16", 2, "<H"), "ui32": ("U32", 4, "<I"), "ui64": ("U64", 8, "<Q"), "f8E4M3FN": ("F8_E4M3", 1, None),
+          "f8E5M2": ("F8_E5M2", 1, None), "f8E8M0FNU": ("F8_E8M0", 1, None)}
 
 
 def sha(data):
@@ -32,7 +34,7 @@ class Members:
 
     def __init__(self, path):
         self.folder = path if os.path.isdir(path) else None
-        self.places = {}
+        self.entries = {}
         if not self.folder:
             self.file = open(path, "rb")
             self.size = os.fstat(self.file.fileno()).st_size
@@ -54,15 +56,15 @@ class Members:
             assert block[257:262] == b"ustar" and int(block[148:154], 8) == total, hex(offset)
             name, size = block[:100].rstrip(b"\0").decode(), int(block[124:135], 8)
             if block[156:157] == b"0":
-                assert name not in self.places, name
-                self.places[name] = (offset + 512, size)
+                assert name not in self.entries, name
+                self.entries[name] = (offset + 512, size)
             else:
                 assert block[156:157] == b"x", "a member of another type"
             offset += 512 + size + -size % 512
         assert self.at(offset, self.size - offset) == bytes(1024), "the end"
 
     def size_of(self, name):
-        return os.path.getsize(os.path.join(self.folder, name)) if self.folder else self.places[name][1]
+        return os.path.getsize(os.path.join(self.folder, name)) if self.folder else self.entries[name][1]
 
     def read(self, name, start=0, size=None):
         size = self.size_of(name) - start if size is None else size
@@ -70,7 +72,7 @@ class Members:
             with open(os.path.join(self.folder, name), "rb") as file:
                 file.seek(start)
                 return file.read(size)
-        return self.at(self.places[name][0] + start, size)
+        return self.at(self.entries[name][0] + start, size)
 
 
 def name_of(descriptor):
@@ -130,24 +132,24 @@ def splat_bytes(dtype, value, count):
 
 def tensors(members, manifest):
     """Yields (config tensor, its bytes) for every tensor that is stored or a splat."""
-    config, places = json.loads(blob(members, manifest["config"])), {}
+    config, entries = json.loads(blob(members, manifest["config"])), {}
     for layer in manifest["layers"]:
         if layer["mediaType"] in (WEIGHTS, STATE):
-            for key, place in stored_tensors(members, layer).items():
-                assert key not in places, key
-                places[key] = (name_of(layer), *place)
+            for key, entry in stored_tensors(members, layer).items():
+                assert key not in entries, key
+                entries[key] = (name_of(layer), *entry)
     for tensor in config["tensors"]:
         kind, count = tensor["init"]["kind"], 1
         for extent in tensor["shape"]:
             count *= extent
         short, width, _ = DTYPES[tensor["dtype"]]
         if kind == "data":
-            name, dtype, shape, start, size = places.pop(tensor["name"])
+            name, dtype, shape, start, size = entries.pop(tensor["name"])
             assert (dtype, shape, size) == (short, tensor["shape"], count * width), tensor["name"]
             yield tensor, members.read(name, start, size)
         elif kind == "constant":
             yield tensor, splat_bytes(tensor["dtype"], tensor["init"]["a"], count)
-    assert not places, "stored, but not in the config: " + ", ".join(places)
+    assert not entries, "stored, but not in the config: " + ", ".join(entries)
 
 
 def main(path, target=None):

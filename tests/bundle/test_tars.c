@@ -137,7 +137,7 @@ Test(tars, directory) {
     sample_must(&ctx, tsr_bundle_open(&ctx, folder, NULL, &bundle));
     cr_assert_eq(tsr_bundle_get_file_size(bundle), 0);
     tsr_bundle_close(&ctx, bundle);
-    /* A blob that is a link to another place. */
+    /* A blob that is a link to another file. */
     cr_assert_eq(unlink(path), 0);
     cr_assert_eq(symlink("/etc/passwd", path), 0);
     cr_assert_eq(tsr_bundle_open(&ctx, folder, NULL, &bundle).code, TSR_IO);
@@ -386,12 +386,12 @@ Test(tars, tail) {
     sample_must(&ctx, open_bytes(&ctx, "tail.tsb", bytes, longest));
     cr_assert_eq(open_bytes(&ctx, "tail.tsb", bytes, longest + 512).code, TSR_CORRUPT);
     cr_assert(strstr(ctx.error.text, "1024 to 1048576 bytes, got 1049088"), "%s", ctx.error.text);
-    static const size_t places[] = {512, 1023, 1024, 300000, 1024 * 1024 - 1};
-    for (size_t i = 0; i < TSR_COUNT(places); i++) {
-        bytes[size - 1024 + places[i]] = 1;
+    static const size_t offsets[] = {512, 1023, 1024, 300000, 1024 * 1024 - 1};
+    for (size_t i = 0; i < TSR_COUNT(offsets); i++) {
+        bytes[size - 1024 + offsets[i]] = 1;
         cr_assert_eq(open_bytes(&ctx, "tail.tsb", bytes, longest).code, TSR_CORRUPT);
         cr_assert(strstr(ctx.error.text, "zeros, got other bytes"), "%s", ctx.error.text);
-        bytes[size - 1024 + places[i]] = 0;
+        bytes[size - 1024 + offsets[i]] = 0;
     }
     free(good), free(bytes);
 }

@@ -18,10 +18,11 @@ import sys
 OPT, ROOT, RECORDS = sys.argv[1], pathlib.Path(sys.argv[2]).resolve(), json.loads(pathlib.Path(sys.argv[3]).read_text('utf-8'))
 PAGE = ROOT / 'docs/language.md'
 EXAMPLES = ['graph/ops.mlir', 'graph/ops-tensor.mlir']
-DTYPES = ['f64', 'f32', 'bf16', 'f16', 'i64', 'i32', 'i8', 'ui8', 'i1']
+DTYPES = ['f64', 'f32', 'bf16', 'f16', 'i64', 'i32', 'i16', 'i8', 'ui64', 'ui32', 'ui16', 'ui8', 'i1', 'f8E4M3FN', 'f8E5M2', 'f8E8M0FNU']
 FAMILIES = {'graph.td': 'Parameters, state, training', 'elementwise.td': 'Constants, elementwise ops, casts',
-            'shape.td': 'Products, reductions, changes of shape', 'move.td': 'Moving elements, sorting', 'rows.td': 'Softmax, norms, attention',
-            'image.td': 'Convolution, pooling', 'control.td': 'Random numbers, control, derivatives',
+            'quantize.td': 'Number formats, quantisation', 'shape.td': 'Products, reductions, changes of shape', 'move.td': 'Moving elements, sorting',
+            'rows.td': 'Softmax, norms, attention', 'image.td': 'Convolution, pooling', 'experts.td': 'Mixtures of experts',
+            'control.td': 'Random numbers, control, derivatives',
             'dotted.td': 'Recomputation, resilience, scaling'}
 KINDS = {'unit attribute': 'flag', '64-bit signless integer attribute': 'integer', '64-bit integer array attribute': 'integers',
          '64-bit float attribute': 'number', 'bool attribute': 'bool', 'constant vector/tensor attribute': 'constant', 'string attribute': 'string', 'any attribute': 'any',
@@ -80,8 +81,8 @@ def read_ops():
             continue
         ops.append({'name': record['opName'], 'record': record, 'gradient': gradients.get(record['opName']), 'file': record['!locs'][0]})
         file, line = ops[-1]['file'].split(':')
-        ops[-1]['place'] = list(FAMILIES).index(file), int(line)
-    return sorted(ops, key=lambda op: op['place'])
+        ops[-1]['position'] = list(FAMILIES).index(file), int(line)
+    return sorted(ops, key=lambda op: op['position'])
 
 
 def names_of(record, field, kinds=('TypeConstraint',)):
@@ -239,6 +240,16 @@ def dtype_of(tensor):
     return re.sub(r'.*x', '', tensor[7:-1].split(',')[0])
 
 
+def replacements(types):
+    """(replaced dtypes, dtype in their place, new dtypes) of the example's element types: one replaced by every other one. A single operand
+    and a single result of two types may depend on each other: both are replaced, too."""
+    for dtype in dict.fromkeys(types):
+        for other in DTYPES:
+            yield dtype, other, {dtype: other}
+            if len(types) == 2 and types[0] != types[1]:
+                yield from ((dtype, other, {**dict.fromkeys(types, free), dtype: other}) for free in DTYPES)
+
+
 def variants(op):
     """(names, dtype, module) for each element type of the example, replaced by every other one."""
     match = re.match(r'(?:%[\w:]+ = )?"[\w.]+"\(([^)]*)\)(.*) : \(([^)]*)\) -> (.*)$', op['generic'] or '')
@@ -249,23 +260,22 @@ def variants(op):
     declared = [n for n, _ in names_of(op['record'], 'results')]
     names += declared if len(declared) == len(results) else [f'{declared[0]} {i + 1}' if len(results) > 1 else declared[0] for i in range(len(results))]
     types = operands + results
-    for dtype in dict.fromkeys(map(dtype_of, types)):
+    for dtype, other, made in replacements([dtype_of(t) for t in types]):
         who = [n for n, t in zip(names, types) if dtype_of(t) == dtype]
-        for other in DTYPES:
-            new = [re.sub(rf'(?<![a-z0-9]){dtype}>$|(?<=x){dtype}>$', other + '>', t) if dtype_of(t) == dtype else t for t in types]
-            arguments = ', '.join(f'%{i}: {t}' for i, t in enumerate(new[:len(operands)]))
-            uses = ', '.join(f'%{i}' for i in range(len(operands)))
-            left = f'%r:{len(results)} = ' if results else ''
-            text = (f'func.func @f({arguments}) {{\n  {left}"tessera.{op["name"]}"({uses}){match.group(2)} : ({", ".join(new[:len(operands)])})'
-                    f' -> ({", ".join(new[len(operands):])})\n  return\n}}\n')
-            yield tuple(who), other, text
+        new = [re.sub(rf'(?<![a-z0-9]){dtype_of(t)}>$|(?<=x){dtype_of(t)}>$', made.get(dtype_of(t), dtype_of(t)) + '>', t) for t in types]
+        arguments = ', '.join(f'%{i}: {t}' for i, t in enumerate(new[:len(operands)]))
+        uses = ', '.join(f'%{i}' for i in range(len(operands)))
+        left = f'%r:{len(results)} = ' if results else ''
+        text = (f'func.func @f({arguments}) {{\n  {left}"tessera.{op["name"]}"({uses}){match.group(2)} : ({", ".join(new[:len(operands)])})'
+                f' -> ({", ".join(new[len(operands):])})\n  return\n}}\n')
+        yield tuple(who), other, text
 
 
 def find_dtypes(ops):
     every = [(op, *variant) for op in ops for variant in variants(op)]
     for (op, who, dtype, _), good in zip(every, accepted([text for _, _, _, text in every])):
         op.setdefault('dtypes', {}).setdefault(who, [])
-        if good:
+        if good and dtype not in op['dtypes'][who]:
             op['dtypes'][who].append(dtype)
 
 

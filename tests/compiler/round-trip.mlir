@@ -35,6 +35,7 @@ func.func @made(%p: tensor<4xf32>, %g: tensor<4xf32>, %v: tensor<4xf32>) {
   %1 = tessera.iota {axis = 0 : i64} : tensor<4xi64>
   %2 = tessera.step : tensor<i64>
   %3 = tessera.seed : tensor<i64>
+  %hyper = tessera.hyperparameter {key = "alpha", value = 0.5} : tensor<f64>
   %4 = tessera.philox %1, %2, %3 {stream = 7 : i64, draw = 1 : i64, normal}
       : tensor<4xi64>, tensor<i64>, tensor<i64> -> tensor<4xf32>
   %5 = tessera.philox %1, %2, %3 {stream = 7 : i64, shared} : (tensor<4xi64>, tensor<i64>, tensor<i64>) -> tensor<4xf64>
@@ -81,5 +82,6 @@ func.func @vranks(%x: tensor<8x4xf32>) -> (tensor<8x4xf32>, tensor<4x4xf32>, ten
   %part = tessera_sr.vrank_part %sum {tessera_sr.summed} : tensor<4x4xf32> -> tensor<8xf32>
   %whole = tessera_sr.vrank_all_gather %part : tensor<8xf32> -> tensor<4x4xf32>
   %kept = tessera_sr.vrank_assemble %part : tensor<8xf32> -> tensor<4x4xf32>
+  %turned = tessera_sr.vrank_all_to_all %rows : tensor<4x4xf32> -> tensor<4x4xf32>
   return %all, %sum, %number : tensor<8x4xf32>, tensor<4x4xf32>, tensor<i64>
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compiler/diag/fixit.h"
-#include "compiler/ir/recover.h"
+#include "compiler/ir/text/recover.h"
 #include "runtime/base/array.h"
 #include "runtime/base/io/json.h"
 #include "tests/compiler/fixture.h"
@@ -55,7 +55,7 @@ Test(diag, record_text_json) {
     tsr_buffer_finish(&json);
 }
 
-Test(diag, unknown_places) {
+Test(diag, unknown_locations) {
     tsr_buffer text = {0};
     tsr_diag_error(mlirLocationUnknownGet(f.mlir), TSR_DIAG_ENTRY, "nowhere");
     tsr_diag_error(at(7, 1), TSR_DIAG_ENTRY, "source not at hand");
@@ -77,7 +77,7 @@ Test(diag, json_of_any_bytes) {
 }
 
 /* A column past the end of its line, and lines past the end of the file. */
-Test(diag, places_outside_the_source) {
+Test(diag, locations_outside_the_source) {
     tsr_buffer text = {0};
     tsr_diag_add_source(&f.list, "a.mlir", "ab\n", 3);
     tsr_diag_error(at(1, 40), TSR_DIAG_ENTRY, "x");

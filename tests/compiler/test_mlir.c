@@ -15,9 +15,17 @@ static tsr_type type_of(const char *text, bool *out_known) {
 }
 
 Test(mlir, types_read_and_make) {
-    static const char *const known[] = {
-        "tensor<f64>",  "tensor<3x?xf32>", "tensor<2x3x4xi64>",          "tensor<1xi32>",
-        "tensor<5xi1>", "tensor<7xui8>",   "tensor<1x1x1x1x1x1x1x1xf32>"};
+    static const char *const known[] = {"tensor<f64>",
+                                        "tensor<3x?xf32>",
+                                        "tensor<2x3x4xi64>",
+                                        "tensor<1xi32>",
+                                        "tensor<5xi1>",
+                                        "tensor<7xui8>",
+                                        "tensor<1x1x1x1x1x1x1x1xf32>",
+                                        "tensor<2xi16>",
+                                        "tensor<2xui16>",
+                                        "tensor<2xui32>",
+                                        "tensor<2xui64>"};
     for (size_t i = 0; i < TSR_COUNT(known); i++) {
         bool is_known;
         tsr_type type = type_of(known[i], &is_known);
@@ -34,9 +42,9 @@ Test(mlir, types_refused) {
     static const char *const unknown[] = {"f32",
                                           "tensor<*xf32>",
                                           "tensor<2xf128>",
-                                          "tensor<2xi16>",
+                                          "tensor<2xi24>",
                                           "tensor<2xsi8>",
-                                          "tensor<2xui64>",
+                                          "tensor<2xui1>",
                                           "tensor<1x1x1x1x1x1x1x1x1xf32>"};
     for (size_t i = 0; i < TSR_COUNT(unknown); i++) {
         bool is_known;
@@ -71,6 +79,12 @@ Test(mlir, elements_round_trip) {
         {"dense<true> : tensor<3xi1>", 3, {1, 1, 1}},
         {"dense<[0, 255]> : tensor<2xui8>", 2, {0, 255}},
         {"dense<[-1, 5]> : tensor<2xi8>", 2, {0xff, 5}},
+        {"dense<[-2, 5]> : tensor<2xi16>", 4, {0xfe, 0xff, 5, 0}},
+        {"dense<[65535, 5]> : tensor<2xui16>", 4, {0xff, 0xff, 5, 0}},
+        {"dense<[4294967295, 5]> : tensor<2xui32>", 8, {0xff, 0xff, 0xff, 0xff, 5, 0, 0, 0}},
+        {"dense<18446744073709551614> : tensor<1xui64>",
+         8,
+         {0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}},
         {"dense<[1.0, -2.0]> : tensor<2xbf16>", 4, {0x80, 0x3f, 0, 0xc0}},
         {"dense<0.5> : tensor<2xf16>", 4, {0, 0x38, 0, 0x38}},
         {"dense<5> : tensor<7xui8>", 7, {5, 5, 5, 5, 5, 5, 5}},

@@ -41,7 +41,7 @@ static tsr_dialect table_of(const char *name) {
                 {"tessera.schedule.", TSR_DIALECT_SR}, {"tessera.resilience.", TSR_DIALECT_SR},
                 {"tessera.system.", TSR_DIALECT_SR},   {"tessera.optimizer.", TSR_DIALECT_SR},
                 {"tessera.target.", TSR_DIALECT_SR},   {"tessera.tile.", TSR_DIALECT_SR},
-                {"tessera.", TSR_DIALECT_GRAPH}};
+                {"tessera.effects.", TSR_DIALECT_SR},  {"tessera.", TSR_DIALECT_GRAPH}};
     for (size_t i = 0; i < TSR_COUNT(rows); i++)
         if (strncmp(name, rows[i].prefix, strlen(rows[i].prefix)) == 0) return rows[i].dialect;
     return TSR_DIALECT_NONE;

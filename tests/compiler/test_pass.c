@@ -140,7 +140,7 @@ static void set_property(void) {
     tsr_op_set(sum, "axes", tsr_attr_make_i64s(f.mlir, 0, NULL));
 }
 static void set_operand(void) { spoil(f.module); }
-static void set_place(void) {
+static void set_location(void) {
     mlirOperationSetLocation(first(f.module),
                              mlirLocationFileLineColGet(f.mlir, tsr_ref("elsewhere"), 1, 1));
 }
@@ -179,7 +179,7 @@ Test(pass, a_fingerprint_tells_every_change) {
         const char *what;
         void (*change)(void);
     } cases[] = {{"attribute", set_attribute}, {"property", set_property},
-                 {"operand", set_operand},     {"place", set_place},
+                 {"operand", set_operand},     {"location", set_location},
                  {"type", set_type},           {"type of an argument", set_argument_type},
                  {"argument", add_argument},   {"order", change_order},
                  {"op removed", remove_op},    {"op added", add_op},

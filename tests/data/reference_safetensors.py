@@ -21,7 +21,7 @@ except ImportError:
     sys.exit(77)
 
 NAMES = {"f8": "f64", "f4": "f32", "f2": "f16", "i8": "i64", "i4": "i32", "i1": "i8", "b1": "i1",
-         "u1": "ui8"}
+         "u1": "ui8", "i2": "i16", "u2": "ui16", "u4": "ui32", "u8": "ui64"}
 SHAPES = [(), (1,), (7,), (0,), (3, 0, 2), (2, 3), (5, 1, 4), (300, 257)]
 DATA = 8  # exit code of TSR_DATA
 tool = sys.argv[1]
@@ -47,11 +47,9 @@ def check_read(path, arrays):
 
 def check_refused(folder):
     path = folder / "r.safetensors"
-    for dtype, name in ("i2", "I16"), ("u2", "U16"):
-        save_file({"a": np.zeros(4, dtype)}, path)
-        done = subprocess.run([tool, "read", f"{path}:a"], capture_output=True, text=True,
-                              check=False)
-        assert done.returncode == DATA and f"dtype '{name}'" in done.stderr, done
+    save_file({"a": np.zeros(4, "c8")}, path)
+    done = subprocess.run([tool, "read", f"{path}:a"], capture_output=True, text=True, check=False)
+    assert done.returncode == DATA and "dtype 'C64'" in done.stderr, done
 
 
 def check_write(folder, source, arrays):

@@ -80,8 +80,8 @@ Test(npy, refused_headers) {
          "big-endian (>f4); expected little-endian (<f4)"},
         {"{'descr': '|O', 'fortran_order': False, 'shape': (2, 3), }\n", "Python objects"},
         {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2, 3), }\n", "structures"},
-        {"{'descr': '<i2', 'fortran_order': False, 'shape': (2, 3), }\n",
-         "the dtype '<i2'; expected one of <f8 <f4"},
+        {"{'descr': '<c8', 'fortran_order': False, 'shape': (2, 3), }\n",
+         "the dtype '<c8'; expected one of <f8 <f4"},
         {"{'descr': '<c8\x1b[2J\n', 'fortran_order': False, 'shape': (2, 3), }\n", "'<c8?[2J?'"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 4), }\n",
          "has 24 bytes of elements; 2x4xf32 needs 32"},
@@ -132,9 +132,9 @@ Test(npy, truncated_at_every_byte) {
     expect_six(files_path(&dir, "a.npy"));
     files_read(&dir, "a.npy", &bytes, &size);
     cr_assert_eq((size - sizeof six) % 64, 0);
-    for (size_t kept = 0; kept < size; kept++) {
-        files_write(&dir, "b.npy", bytes, kept);
-        expect_refused("b.npy", TSR_DTYPE_NONE, TSR_DATA, kept ? " byte" : "is empty");
+    for (size_t size_left = 0; size_left < size; size_left++) {
+        files_write(&dir, "b.npy", bytes, size_left);
+        expect_refused("b.npy", TSR_DTYPE_NONE, TSR_DATA, size_left ? " byte" : "is empty");
     }
     bytes[size] = 0;
     files_write(&dir, "b.npy", bytes, size + 1);

@@ -182,9 +182,9 @@ Test(npz, truncated_at_every_byte) {
         size_t size = 0;
         make_npz("a.npz", layouts[i], 20, true);
         files_read(&dir, "a.npz", &bytes, &size);
-        for (size_t kept = 0; kept < size; kept++) {
-            files_write(&dir, "b.npz", bytes, kept);
-            expect_refused(spec("b.npz", "first"), TSR_DATA, kept ? "zip" : "is empty");
+        for (size_t size_left = 0; size_left < size; size_left++) {
+            files_write(&dir, "b.npz", bytes, size_left);
+            expect_refused(spec("b.npz", "first"), TSR_DATA, size_left ? "zip" : "is empty");
         }
         bytes[size] = 'x';
         files_write(&dir, "b.npz", bytes, size + 1);

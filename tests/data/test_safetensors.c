@@ -222,7 +222,7 @@ Test(safetensors, unusable_tensors_refuse_their_use_alone) {
     static const struct {
         const char *entry, *message;
     } rows[] = {
-        {ENTRY("a", "U16", "[2]", "0", "4"), "tensor 'a' has the dtype 'U16'; expected one of"},
+        {ENTRY("a", "U2", "[2]", "0", "4"), "tensor 'a' has the dtype 'U2'; expected one of"},
         {ENTRY("a", "C64", "[3]", "0", "4"), "tensor 'a' has the dtype 'C64'; expected one of"},
         {ENTRY("a", "", "[]", "0", "4"), "tensor 'a' has the dtype ''; expected one of"},
         {ENTRY("a", "F4", "[1,2,3,4,5,6,7,8,9]", "0", "4"), "tensor 'a' has the dtype 'F4'"},
@@ -313,11 +313,11 @@ Test(safetensors, truncated_and_flipped) {
     expect_success(
         &ctx, tsr_safetensors_write(&ctx, files_path(&dir, "p.safetensors"), tensors + 1, 2, NULL));
     files_read(&dir, "p.safetensors", &bytes, &size);
-    for (size_t kept = 0; kept < size; kept++) {
-        files_write(&dir, "q.safetensors", bytes, kept);
+    for (size_t size_left = 0; size_left < size; size_left++) {
+        files_write(&dir, "q.safetensors", bytes, size_left);
         expect_error(
             &ctx, tsr_array_open(&ctx, files_path(&dir, "q.safetensors:m"), TSR_DTYPE_NONE, &array),
-            TSR_DATA, kept ? " byte" : "is empty");
+            TSR_DATA, size_left ? " byte" : "is empty");
     }
     for (size_t bit = 0; bit < (size - sizeof weights - sizeof moments) * 8; bit++) {
         double got[6];

@@ -17,7 +17,7 @@ cd "$root"
 exec 9>"$out/lock"
 flock 9 # the tests of one run share the built programs
 
-sources='bundle manifests runtime/base runtime/data compiler/frontend/onnx compiler/ir tests/fuzz tests/bundle tests/manifests'
+sources='bundle manifests runtime/base runtime/data compiler/frontend/onnx compiler/frontend/language compiler/diag compiler/ir tests/fuzz tests/bundle tests/manifests'
 # shellcheck disable=SC2086 # a list
 if [ -e "$out/complete" ] && [ -z "$(find $sources -name '*.[ch]' -newer "$out/complete" | head -n 1)" ]; then
     exit 0
@@ -45,7 +45,7 @@ case $link in
     ;;
 esac
 
-rm -rf "$out/objects" "$out/complete"
+rm -rf "$out/objects" "$out/complete" "$out/library.a"
 mkdir -p "$out/objects"
 flags="-std=c17 -w -D_GNU_SOURCE -DTSR_VERSION_TEXT=\"0\" -I. $(pkg-config --cflags libcjson libcrypto libzstd zlib)"
 if [ "$mode" = faults ]; then
@@ -54,8 +54,8 @@ if [ "$mode" = faults ]; then
     rm "$out/objects/tests+fuzz+fuzz.o"
     sources=''
 else
-    sources="$(find bundle manifests runtime/base runtime/data tests/fuzz/targets -name '*.c')
-        compiler/ir/dim_expression.c compiler/frontend/onnx/model.c compiler/frontend/onnx/tensor.c compiler/frontend/onnx/wire.c
+    sources="$(find bundle manifests runtime/base runtime/data compiler/frontend/language tests/fuzz/targets -name '*.c' ! -path '*/language/trace/*')
+        compiler/diag/format.c compiler/ir/dim_expression.c compiler/frontend/onnx/model.c compiler/frontend/onnx/tensor.c compiler/frontend/onnx/wire.c
         tests/manifests/random_manifests.c tests/bundle/kit.c tests/bundle/ram_io.c tests/fuzz/common.c tests/fuzz/mutate_json.c"
 fi
 # shellcheck disable=SC2086 # a list

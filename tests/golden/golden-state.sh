@@ -23,7 +23,7 @@ thaw() { # NAME
     chmod -R u+w "$1.state"
 }
 
-# resumes NAME GENERATION STEP STATE TO NEW_STATE FLAG…: the directory verifies, and the run that goes on from
+# resumes NAME GENERATION STEP STATE TO NEW_STATE FLAG…: the directory verifies, and the run that resumes from
 # its newest generation ends with NEW_STATE.
 resumes() {
     local name=$1 generation=$2 step=$3 state=$4 to=$5 new=$6
@@ -75,7 +75,7 @@ expect "ids: a baked state" 0 '^state 8b9352d9940c35250c11032a1698a155a56d0a2c55
     "$RUN" "$FROZEN/ids-trained.tsb" "${IDS[@]}" --quiet --steps 333 --metrics baked.jsonl
 each_once first.jsonl baked.jsonl
 
-# State 2 has program digests: bundles that are built again from the source, or with another number of the optimizer, go on with it.
+# State 2 has program digests: bundles that are built again from the source, or with another number of the optimizer, continue with it.
 # Should the first of these fail, then the compiler computes other bits or another digest than it did: the version in `numerics`, or the
 # one at the beginning of the hashed bytes, has to be raised.
 FROZEN=$ROOT/tests/golden/state-2
@@ -87,14 +87,14 @@ if grep -qw avx2 /proc/cpuinfo && grep -qw fma /proc/cpuinfo; then
     sed 's/lr = 1.0e-3/lr = 5.0e-4/' "$FROZEN/digits.mlir" >halved.mlir
     check "halved.mlir: build" "$AOT" build halved.mlir -o halved.tsb --target=cpu:x86-64-v3
     thaw digits
-    expect "built again: goes on" 0 "^state $FORTY step 40 generation 3$" "$RUN" again.tsb "${DATA[@]}" --steps 40 --state-dir digits.state
+    expect "built again: continues" 0 "^state $FORTY step 40 generation 3$" "$RUN" again.tsb "${DATA[@]}" --steps 40 --state-dir digits.state
     expect "built again: replay" 0 '^replay matches: 4 steps' "$RUN" again.tsb "${DATA[@]}" --quiet --replay "$FROZEN/digits.log"
     expect "built again: replay of a call" 0 '^replay matches: [0-9]+ call' "$RUN" again.tsb --quiet --entry predict --state-dir "$FROZEN/digits.state" \
         --input "x=$DIGITS/test-images.npy" --replay "$FROZEN/predict.log"
     thaw digits
     expect "another lr" 0 '^state 6c1d84c8e9cb3deb4b4c0e983bd63837fa5b3d096ec9039851439c2968443566 step 40 generation 3$' \
         "$RUN" halved.tsb "${DATA[@]}" --steps 40 --state-dir digits.state
-    grep -q 'generation 2 was trained with lr 0.001; this run goes on with 0.0005$' .err || fail "another lr is not told"
+    grep -q 'generation 2 was trained with lr 0.001; this run continues with 0.0005$' .err || fail "another lr is not told"
     expect "another lr: replay" 12 'this run has lr 0.0005; the log was recorded with 0.001' "$RUN" halved.tsb "${DATA[@]}" --quiet --replay "$FROZEN/digits.log"
     # Where one side has no program digest, the bundle counts.
     thaw digits

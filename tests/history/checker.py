@@ -3,7 +3,7 @@
 where there is one, from the listing of its directory afterwards.
 
 A generation is named by its number and the epoch that wrote it, (generation, epoch). Each `publish`
-names the generation it goes on from, so what a run went on from has a *lineage*: itself, what it went
+names the generation it resumes from, so what a run resumed from has a *lineage*: itself, what it went
 on from, and so on. Most invariants say that something is, or is not, in a lineage.
 
 What proves what:
@@ -67,12 +67,12 @@ class Checker:
         return found
 
     def damaged(self, key, before):
-        """Was it damaged, as far as is known, at that place of the history?"""
+        """Was it damaged, as far as is known, at that point of the history?"""
         known = self.history.damage if self.history.world else self.alarms
         return (self.history.world or self.damage_allowed) and known.get(key, before + 1) <= before
 
     @staticmethod
-    def keep_of(author):
+    def retained_of(author):
         opened = author.first("open")
         return opened.keep if opened else 2
 
@@ -128,7 +128,7 @@ class Checker:
                 if key[1] >= recover.epoch or key in lineage or self.damaged(key, recover.at):
                     continue
                 if ack.at < recover.at:
-                    self.wrong("I1", "%s went on from generation %d of epoch %d; generation %d of "
+                    self.wrong("I1", "%s resumed from generation %d of epoch %d; generation %d of "
                                "epoch %d was acknowledged" % (recover, *named(recover), *key))
                 else:
                     self.wrong("I4", "%s: a run of epoch %d had gone on without it" %
@@ -215,7 +215,7 @@ class Checker:
                         self.wrong("I3", "%s: generation %d after %d" %
                                    (event, event.generation, highest))
                     if (event.previous, event.previous_of) != head:
-                        self.wrong("I3", "%s: goes on from generation %d of epoch %d; expected %d of "
+                        self.wrong("I3", "%s: resumes from generation %d of epoch %d; expected %d of "
                                    "%d" % (event, event.previous, event.previous_of, *head))
                     highest = max(highest, event.generation)
 
@@ -332,7 +332,7 @@ class Checker:
 
     def _may_unlink(self, author, event, good):
         key = key_of(event.name)
-        keep = self.keep_of(author)
+        keep = self.retained_of(author)
         if len(good) < keep:
             self.wrong("I7", "%s: '%s' is removed while %d generations are known to be good; %d stay" %
                        (event, event.name, len(good), keep))

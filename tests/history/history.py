@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Event logs of the state store (docs/state-store.md, "Event log") as a history: every line with its
-place in the order of all, and every coordinator or rank that wrote some of them.
+position in the order of all, and every coordinator or rank that wrote some of them.
 
 Lines of one file are in the order in which they were written; several files follow each other. A
 harness may add lines of its own, `"who":"world"`: `kill` and `power` (a process or all of them
@@ -46,7 +46,7 @@ HASHES = {"manifest", "state", "token", "previous_manifest"}
 
 
 class Event:
-    """A line. Its members are attributes; `at` is its place in the history."""
+    """A line. Its members are attributes; `at` is its position in the history."""
 
     def __init__(self, at, where, members):
         self.at, self.where, self.author = at, where, None
@@ -79,7 +79,7 @@ class History:
         self.events, self.authors, self.complaints = [], [], []
         self.world = False  # a harness told what it did
         self.dropped = False  # a sync failed, and what it should have written is lost
-        self.damage = {}  # (generation, epoch): place where it was damaged first
+        self.damage = {}  # (generation, epoch): position where it was damaged first
         self._open, self._named = {}, {}
 
     def read(self, path):

@@ -155,7 +155,7 @@ def good_history():
 
 
 def fallen_back(world):
-    """The newest generation is damaged while nothing runs; the second run goes on from the one
+    """The newest generation is damaged while nothing runs; the second run resumes from the one
     before."""
     log = Log()
     first = Run(log, 1)
@@ -172,7 +172,7 @@ def fallen_back(world):
 
 def published_meanwhile():
     """The second run lists the directory; then the first, which it has replaced, publishes, and is fenced; then
-    the second tells its choice, and a third goes on from what was published."""
+    the second tells its choice, and a third resumes from what was published."""
     log = Log()
     first = Run(log, 1)
     first.begin()
@@ -240,7 +240,7 @@ def all_of(*changes):
 
 
 def recover_other(generation, of, step):
-    """The second run goes on from another generation, and says so consistently."""
+    """The second run resumes from another generation, and says so consistently."""
     def apply(lines):
         at = find(lines, "recover", 2)
         named = {"generation": generation, "of": of,
@@ -268,7 +268,7 @@ REFUSED = [
     ("I1", "another manifest than the one published", change("ack", 2, manifest=digest("other"))),
     ("I1", "taken for prepared with 48", change("segment", 1, where={"generation": 2}, bytes=47)),
     ("I1", "generation 3 of epoch 1 was acknowledged", recover_other(2, 1, 20)),
-    ("I1", "went on from generation 0", recover_other(0, 0, 0)),
+    ("I1", "resumed from generation 0", recover_other(0, 0, 0)),
     ("I2", "not what was published", change("recover", 2, state=digest("mix"))),
     ("I2", "the run chose (3, 1)", change("agreed", 2, 1, generation=2)),
     ("I2", "another than the one chosen", change("load", 2, 1, state=digest("mix"))),
@@ -283,7 +283,7 @@ REFUSED = [
         lambda lines: lines.extend(third_run(3, 1, 30)),
         lambda lines: lines.extend(third_run(2, 1, 20, epoch=4)))),
     ("I3", "generation 3 after 3", change("publish", 2, generation=3)),
-    ("I3", "goes on from generation 2", change("publish", 2, previous=2)),
+    ("I3", "resumes from generation 2", change("publish", 2, previous=2)),
     ("I3", "while the last outcome is unknown", insert_after(
         "publish", {"event": "unknown", "generation": 4, "text": ""}, 1, 2)),
     ("I3", "was not damaged", insert_after(

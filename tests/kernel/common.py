@@ -3,7 +3,7 @@
 fail as told, and the judgement of what is left afterwards.
 
 A run is `tessera-run` as it is built, on the real kernel; strace makes its n-th call of a name fail,
-lie or be the last one. Afterwards an undisturbed run must go on from what was acknowledged and end
+lie or be the last one. Afterwards an undisturbed run must resume from what was acknowledged and end
 with the bits of a run that nothing ever disturbed.
 """
 import os
@@ -191,7 +191,7 @@ class Judge:
         found = re.search(r"^resumed generation (\d+) ", done.out, re.M)
         resumed = int(found.group(1)) if found else 0
         if resumed < saved and not (alarm and resumed >= saved - 1):
-            wrong.append("generation %d was acknowledged, recovery went on from %d" %
+            wrong.append("generation %d was acknowledged, recovery resumed from %d" %
                          (saved, resumed))
         if done.state != self.whole.state:
             wrong.append("the state after recovery is %s; undisturbed %s" %

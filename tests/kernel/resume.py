@@ -19,7 +19,7 @@ import time
 
 import common
 
-LIVES_MAX = 25  # then it is let go on to its end
+LIVES_MAX = 25  # then it runs to its end
 
 
 class Training:

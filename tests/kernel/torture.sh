@@ -43,7 +43,7 @@ check "the first seed is 1" grep -qF '| states: generation 3 was acknowledged an
 before=$(rows)
 next=$(cat "$WORK/build/torture/states")
 torture --layer states
-check "it goes on with the next seed, $next" grep -qF "weak --seed $next --at" "$WORK/ledger"
+check "it continues with the next seed, $next" grep -qF "weak --seed $next --at" "$WORK/ledger"
 check "which is another finding" [ "$(rows)" -gt "$before" ]
 before=$(rows)
 torture --layer states --again

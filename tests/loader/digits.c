@@ -63,11 +63,11 @@ void digits_finish(digits *self) {
 }
 
 const char *digits_path(const digits *self, const char *name) {
-    static char places[8][128];
+    static char paths[8][128];
     static unsigned next;
-    char *place = places[next++ % 8];
-    snprintf(place, sizeof places[0], "%s/%s", self->folder, name);
-    return place;
+    char *path = paths[next++ % 8];
+    snprintf(path, sizeof paths[0], "%s/%s", self->folder, name);
+    return path;
 }
 
 tsr_train_options digits_training(const digits *self, uint64_t steps) {

@@ -88,15 +88,42 @@ Test(match, gpus) {
     const tsr_model_options wrong = {.device = "tpu"};
     cr_assert_eq(tsr_match_options(&ctx, bundle, &wrong, &arena, &match).code, TSR_USAGE);
     cr_assert(match.target == 5 && !match.may_be_gpu, "none of them");
-    cr_assert_str_eq(ctx.error.text,
-                     "device 'tpu'; expected cpu, cuda, cuda:N, cuda:GPU-UUID or auto");
-    for (const char *const *form = (const char *const[]){"cuda:", "cuda:x", "cuda:0x", "cuda:-1",
-                                                         "cuda:GPU-", "cuda0", NULL};
+    cr_assert_str_eq(
+        ctx.error.text,
+        "device 'tpu'; expected cpu, cuda, cuda:N, cuda:GPU-UUID, the same with hip, or auto");
+    for (const char *const *form =
+             (const char *const[]){"cuda:", "cuda:x", "cuda:0x", "cuda:-1", "cuda:GPU-", "cuda0",
+                                   "hip:", "hip:gfx942", "hip:0000:zz:00.0", NULL};
          *form; form++) {
         const tsr_model_options unnamed = {.device = *form};
         cr_assert_eq(tsr_match_options(&ctx, bundle, &unnamed, &arena, &match).code, TSR_USAGE);
         cr_assert(strstr(ctx.error.text, *form));
     }
+}
+
+static void chosen_amd(uint32_t arch, const char *target) {
+    size_t index = 77;
+    const char *reason = NULL;
+    cr_assert_eq(tsr_match_amd(&ctx, bundle, arch, &arena, &index, &reason).code, TSR_OK, "%s",
+                 ctx.error.text);
+    cr_assert_str_eq(tsr_bundle_get_target_name(bundle, index), target);
+    cr_assert(strncmp(reason, target, strlen(target)) == 0 && strstr(reason, "architecture gfx"));
+}
+
+Test(match, amd_gpus) {
+    static const char *const names[] = {"cpu:x86-64-v3",      "cuda:sm_80",        "hip:gfx942",
+                                        "hip:gfx9-4-generic", "hip:gfx11-generic", NULL};
+    size_t index = 77;
+    const char *reason = NULL;
+    open_bundle(names);
+    chosen_amd(0x942, "hip:gfx942");
+    chosen_amd(0x950, "hip:gfx9-4-generic");
+    chosen_amd(0x1100, "hip:gfx11-generic");
+    cr_assert_eq(tsr_match_amd(&ctx, bundle, 0x90a, &arena, &index, &reason).code, TSR_TARGET);
+    cr_assert(
+        strstr(ctx.error.text, "has no code for a GPU of architecture gfx90a; it has cuda:") &&
+            strstr(ctx.error.text, "; build it with --target=hip:gfx90a") && index == 77,
+        "%s", ctx.error.text);
 }
 
 static size_t index_of(const char *name) {
@@ -107,10 +134,13 @@ static size_t index_of(const char *name) {
 
 /* Each cause has its reason, whichever target runs (NULL: none). */
 Test(match, reasons) {
-    static const char *const names[] = {"cpu:x86-64-v3", "cuda:sm_80", "cuda:sm_90a",
-                                        "cuda:sm_100",   "cuda:odd",   NULL};
-    static const tsr_match cuda = {.may_be_gpu = true, .capability = 90},
-                           newer = {.may_be_gpu = true, .capability = 103},
+    static const char *const names[] = {"cpu:x86-64-v3",      "cuda:sm_80",  "cuda:sm_90a",
+                                        "cuda:sm_100",        "cuda:odd",    "hip:gfx942",
+                                        "hip:gfx9-4-generic", "hip:gfx1100", NULL};
+    const tsr_match cuda = {.may_be_gpu = true, .gpu = &tsr_device_cuda, .capability = 90},
+                    amd = {.may_be_gpu = true, .gpu = &tsr_device_hip, .amd = 0x942},
+                    no_amd = {.may_be_gpu = true, .gpu = &tsr_device_hip};
+    static const tsr_match newer = {.may_be_gpu = true, .capability = 103},
                            older = {.may_be_gpu = true, .capability = 75},
                            absent = {.may_be_gpu = true},
                            cpu = {.may_be_cpu = true, .cpu_level = 3},
@@ -119,14 +149,21 @@ Test(match, reasons) {
                                    .may_be_cpu = true,
                                    .cpu_level = 3,
                                    .capability = 80};
-    static const struct {
+    const struct {
         const tsr_match *match;
         const char *runs, *target, *reason;
     } rows[] = {
+        {&amd, "hip:gfx942", "hip:gfx942", "code for this GPU"},
+        {&amd, "hip:gfx942", "hip:gfx9-4-generic", "hip:gfx942 suits this GPU better"},
+        {&amd, "hip:gfx942", "hip:gfx1100", "this GPU is gfx942"},
+        {&amd, "hip:gfx942", "cuda:sm_80", "needs an NVIDIA GPU as the device"},
+        {&no_amd, NULL, "hip:gfx942", "this machine has no usable AMD GPU"},
         {&cuda, "cuda:sm_90a", "cuda:sm_90a", "code for this GPU"},
         {&cuda, "cuda:sm_90a", "cuda:sm_80", "cuda:sm_90a suits this GPU better"},
         {&cuda, "cuda:sm_90a", "cuda:sm_100", "this GPU has compute capability 9.0"},
         {&cuda, "cuda:sm_90a", "cuda:odd", "a GPU of an unknown kind"},
+        {&cuda, "cuda:sm_90a", "hip:gfx942", "needs an AMD GPU as the device"},
+        {&cpu, "cpu:x86-64-v3", "hip:gfx942", "needs an AMD GPU as the device"},
         {&cuda, "cuda:sm_90a", "cpu:x86-64-v3", "a GPU runs it"},
         {&newer, "cuda:sm_100", "cuda:sm_90a",
          "for compute capability 9.0 alone; this GPU has 10.3"},
@@ -154,7 +191,7 @@ Test(match, reasons) {
 Test(match, leaving) {
     static const char *const names[] = {"cpu:x86-64-v2", "cuda:sm_80", NULL};
     static const tsr_code left[] = {TSR_MACHINE, TSR_MEMORY, TSR_TARGET};
-    static const tsr_code kept[] = {TSR_CORRUPT, TSR_USAGE, TSR_IO, TSR_VERSION, TSR_INTERNAL};
+    static const tsr_code fatal[] = {TSR_CORRUPT, TSR_USAGE, TSR_IO, TSR_VERSION, TSR_INTERNAL};
     open_bundle(names);
     tsr_match match = {.target = index_of("cuda:sm_80"), .may_be_gpu = true, .may_be_cpu = true};
     tsr_match asked = {.target = match.target, .may_be_gpu = true};
@@ -163,8 +200,8 @@ Test(match, leaving) {
         cr_assert(tsr_match_may_leave(bundle, &match, left[i]) &&
                   !tsr_match_may_leave(bundle, &asked, left[i]) &&
                   !tsr_match_may_leave(bundle, &cpu, left[i]));
-    for (size_t i = 0; i < TSR_COUNT(kept); i++)
-        cr_assert(!tsr_match_may_leave(bundle, &match, kept[i]));
+    for (size_t i = 0; i < TSR_COUNT(fatal); i++)
+        cr_assert(!tsr_match_may_leave(bundle, &match, fatal[i]));
 }
 
 /* Equal texts mean equal bits: matrix units have texts of their own. */
@@ -172,6 +209,8 @@ Test(match, numerics) {
     static const char *const rows[][3] = {
         {"cuda:sm_80", "portable", "portable+fma"},
         {"cpu:x86-64-v3", "portable", "portable+fma"},
+        {"hip:gfx942", "portable.2", "portable+fma.2"},
+        {"hip:gfx942", "native.2", "portable+fma.2"},
         {"cpu:x86-64-v2", "portable", "portable"},
         {"cpu:x86-64-v3", "native", "portable+fma"},
         {"cpu:x86-64-v4-bf16", "portable", "portable+fma"},

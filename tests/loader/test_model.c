@@ -65,11 +65,11 @@ Test(model, several_at_once_run_their_own_code) {
     tsr_model *open[5] = {NULL};
     int level[5] = {0};
     for (int i = 0; i < 40; i++) {
-        int place = i * 3 % 5;
-        tsr_model_close(&d.ctx, open[place]);
-        level[place] = (i / 2 + place) % 2;
-        open[place] = digits_open(&d, levels[level[place]]);
-        digits_must(&d, tsr_model_initialize(&d.ctx, open[place], 1));
+        int index = i * 3 % 5;
+        tsr_model_close(&d.ctx, open[index]);
+        level[index] = (i / 2 + index) % 2;
+        open[index] = digits_open(&d, levels[level[index]]);
+        digits_must(&d, tsr_model_initialize(&d.ctx, open[index], 1));
         for (int j = 0; j < 5; j++) {
             if (!open[j]) continue;
             predict_all(open[j], y);

@@ -2,13 +2,13 @@
  *
  * Sending weights of a bundle to a device that hashes them itself: the values on the device,
  * weights that are not sent this way, and damaged weights. The device is a GPU of
- * tests/runtime/fake_cuda.c.
+ * tests/runtime/fake_gpu.c.
  */
 #include "loader/weights/shards.h"
 #include "loader/weights/weights.h"
 #include "manifests/fatbin.h"
-#include "runtime/device/cuda_driver.h"
-#include "tests/runtime/fake_cuda.h"
+#include "runtime/device/gpu/driver.h"
+#include "tests/runtime/fake_gpu.h"
 
 #include <criterion/criterion.h>
 #include <dlfcn.h>
@@ -143,11 +143,11 @@ Test(sender, few_bytes_go_through_the_host) {
  * weights instead. */
 Test(sender, without_room_they_go_through_the_host) {
     bool sent[TENSORS] = {false};
-    fake_cuda *cuda = dlsym(dlopen(FAKE_CUDA, RTLD_NOW | RTLD_NOLOAD), "fake");
-    cr_assert_not_null(cuda);
-    cuda->fail = "cuMemAllocAsync";
-    cuda->fail_at = 1;
-    cuda->fail_code = TSR_CUDA_ERROR_OUT_OF_MEMORY;
+    fake_gpu *driver = dlsym(dlopen(FAKE_CUDA, RTLD_NOW | RTLD_NOLOAD), "fake");
+    cr_assert_not_null(driver);
+    driver->fail = "cuMemAllocAsync";
+    driver->fail_at = 1;
+    driver->fail_code = TSR_GPU_ERROR_OUT_OF_MEMORY;
     must(load(0, sent));
     for (size_t i = 0; i < TENSORS; i++) cr_assert_not(sent[i]);
     expect_values();

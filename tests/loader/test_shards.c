@@ -59,14 +59,14 @@ static void check_blob(const tsr_bundle_blob *blob, const tsr_value *values, siz
     for (size_t i = 0; i < count; i++) {
         const tsr_safetensors_entry *entry = &index.entries[i];
         cr_assert_str_eq(entry->name, values[i].name);
-        const uint64_t places[] = {0, entry->size_bytes / 2, entry->size_bytes - 1};
+        const uint64_t offsets[] = {0, entry->size_bytes / 2, entry->size_bytes - 1};
         for (size_t k = 0; k < 3; k++) {
-            uint64_t left = blob->size_bytes - entry->offset_bytes - places[k];
+            uint64_t left = blob->size_bytes - entry->offset_bytes - offsets[k];
             size_t room = left < sizeof part ? (size_t)left : sizeof part;
-            must(blob->source->read(&ctx, blob->source->user, entry->offset_bytes + places[k], part,
-                                    room));
-            for (size_t b = 0; b < room && places[k] + b < entry->size_bytes; b++)
-                cr_assert_eq(part[b], byte_at(values[i].user, places[k] + b));
+            must(blob->source->read(&ctx, blob->source->user, entry->offset_bytes + offsets[k],
+                                    part, room));
+            for (size_t b = 0; b < room && offsets[k] + b < entry->size_bytes; b++)
+                cr_assert_eq(part[b], byte_at(values[i].user, offsets[k] + b));
         }
     }
 }

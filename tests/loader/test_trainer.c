@@ -3,10 +3,12 @@
  * Training from memory: the same bits, states and tokens as training from files, with one virtual
  * rank or several, in one process or two; what is refused, and what a trainer does after it.
  */
+#include "runtime/base/array.h"
+#include "runtime/base/identity.h"
 #include "runtime/base/result.h"
 #include "runtime/data/array_file.h"
-#include "tessera/trainer.h"
-#include "tests/loader/digits.h"
+#include "runtime/transport/transport.h"
+#include "tests/loader/memory_batches.h"
 
 #include <criterion/criterion.h>
 #include <inttypes.h>
@@ -14,105 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static digits d;
-static uint8_t *images; /* the training set */
-static int64_t *labels;
-static uint64_t rows;
-
-/* A batch in memory. */
-static uint8_t batch_images[DIGITS_BATCH][DIGITS_PIXELS];
-static int64_t batch_labels[DIGITS_BATCH];
-static float loss;
-
-static void *read_all(const char *path, size_t row_bytes, size_t element_bytes) {
-    tsr_array *array = NULL;
-    digits_must(&d, tsr_array_open(&d.ctx, path, TSR_DTYPE_NONE, &array));
-    rows = tsr_array_get_shape(array)->dims[0];
-    void *elements = malloc(rows * row_bytes);
-    cr_assert_not_null(elements);
-    digits_must(&d, tsr_array_read(&d.ctx, array, 0, rows * row_bytes / element_bytes, elements));
-    tsr_array_close(&d.ctx, array);
-    return elements;
-}
-
-static void init(void) {
-    digits_init(&d);
-    labels = read_all(d.paths[1], sizeof *labels, sizeof *labels);
-    images = read_all(d.paths[0], DIGITS_PIXELS, 1);
-}
-static void finish(void) {
-    free(images);
-    free(labels);
-    digits_finish(&d);
-}
-TestSuite(trainer, .init = init, .fini = finish, .timeout = 120);
-
-static tsr_view images_view(void) {
-    return (tsr_view){.name = "images",
-                      .dtype = TSR_DTYPE_UI8,
-                      .shape = {2, {DIGITS_BATCH, DIGITS_PIXELS}},
-                      .data = batch_images};
-}
-static tsr_view labels_view(void) {
-    return (tsr_view){.name = "labels",
-                      .dtype = TSR_DTYPE_I64,
-                      .shape = {1, {DIGITS_BATCH}},
-                      .data = batch_labels};
-}
-static tsr_view loss_view(void) {
-    return (tsr_view){.name = "loss", .dtype = TSR_DTYPE_F32, .data = &loss};
-}
-
-/* Draws the batch that tsr_train would draw here. */
-static void draw(const tsr_position *position) {
-    for (uint64_t i = 0; i < DIGITS_BATCH; i++) {
-        uint64_t row = tsr_position_get_row(position, i);
-        memcpy(batch_images[i], images + row * DIGITS_PIXELS, DIGITS_PIXELS);
-        batch_labels[i] = labels[row];
-    }
-}
-
-static tsr_digest digest_of_data(void) {
-    const tsr_tensor arrays[] = {{"labels", TSR_DTYPE_I64, {1, {rows}}, labels},
-                                 {"images", TSR_DTYPE_UI8, {2, {rows, DIGITS_PIXELS}}, images}};
-    tsr_digest digest;
-    digits_must(&d, tsr_data_digest(&d.ctx, arrays, 2, &digest));
-    return digest;
-}
-
-static tsr_trainer_options options_of(const char *directory) {
-    return (tsr_trainer_options){.size_bytes = sizeof(tsr_trainer_options),
-                                 .has_seed = true,
-                                 .seed = 1,
-                                 .state_directory = directory,
-                                 .rows = rows,
-                                 .data = digest_of_data()};
-}
-
-static tsr_trainer *open_with(tsr_model *model, const tsr_trainer_options *options) {
-    tsr_trainer *trainer = NULL;
-    digits_must(&d, tsr_trainer_open(&d.ctx, model, options, &trainer));
-    return trainer;
-}
-
-static tsr_result step(tsr_ctx *ctx, tsr_trainer *trainer) {
-    const tsr_view inputs[] = {images_view(), labels_view()}, output = loss_view();
-    draw(tsr_trainer_get_position(trainer));
-    return tsr_trainer_step(ctx, trainer, inputs, 2, &output, 1);
-}
-
-static void step_to(tsr_trainer *trainer, uint64_t last) {
-    while (tsr_trainer_get_position(trainer)->step < last) digits_must(&d, step(&d.ctx, trainer));
-}
-
-static tsr_digest hash_of(tsr_model *model) {
-    tsr_digest hash;
-    digits_must(&d, tsr_model_hash_state(&d.ctx, model, &hash));
-    return hash;
-}
-
-static bool equal(tsr_digest a, tsr_digest b) { return tsr_digest_equal(&a, &b); }
+TestSuite(trainer, .init = memory_batches_init, .fini = memory_batches_finish, .timeout = 120);
 
 /* ---- the same as from files ---- */
 
@@ -121,10 +25,10 @@ typedef struct losses {
     float values[64];
 } losses;
 
-static void keep_loss(void *user, const tsr_step_report *report) {
-    losses *kept = user;
-    cr_assert_lt(kept->count, 64);
-    kept->values[kept->count++] = *(const float *)report->outputs[0].data;
+static void record_loss(void *user, const tsr_step_report *report) {
+    losses *all = user;
+    cr_assert_lt(all->count, 64);
+    all->values[all->count++] = *(const float *)report->outputs[0].data;
 }
 
 static void append_line(void *user, const char *line) {
@@ -141,7 +45,7 @@ static tsr_digest train_from_files(tsr_model *model, uint64_t steps, const char 
     options.data_count = 2;
     options.state_directory = directory;
     options.save_every = save_every;
-    options.callbacks = (tsr_train_callbacks){.user = out_losses, .step = keep_loss};
+    options.callbacks = (tsr_train_callbacks){.user = out_losses, .step = record_loss};
     digits_must(&d, tsr_train(&d.ctx, model, &options, &summary));
     return summary.state_hash;
 }
@@ -168,7 +72,8 @@ Test(trainer, steps_losses_states_and_tokens_are_those_of_files) {
     tsr_generation generation;
     digits_must(&d, tsr_trainer_save(&d.ctx, trainer, &generation));
     cr_assert(equal(generation.state_hash, whole) && equal(hash_of(d.model), whole));
-    cr_assert(generation.position.step == 40 && generation.number == 4, "saved once at each place");
+    cr_assert(generation.position.step == 40 && generation.number == 4,
+              "saved once at each position");
     tsr_trainer_close(&d.ctx, trainer);
     digits_must(&d, tsr_store_list_json(&d.ctx, files, true, append_line, of_files));
     digits_must(&d, tsr_store_list_json(&d.ctx, memory, true, append_line, of_memory));
@@ -238,6 +143,105 @@ Test(trainer, judges_nothing_and_keeps_the_best_generation) {
     tsr_trainer_close(&d.ctx, trainer);
 }
 
+/* ---- hyper-parameters ---- */
+
+static void expect_lr(const char *directory, uint64_t generation, const char *value, bool is_set) {
+    tsr_arena arena = {0};
+    tsr_identity found = {.hyperparameter_count = 0};
+    const tsr_store_program program = {.bundle_hash = tsr_model_get_digest(d.model),
+                                       .identity = tsr_model_get_identity(d.model),
+                                       .recovered = &found};
+    tsr_recovery recovery;
+    tsr_tensor *tensors;
+    size_t count;
+    digits_must(&d, tsr_store_read(&d.ctx, directory, &program, TSR_RESUME_EXACT, generation,
+                                   &arena, &recovery, &tensors, &count));
+    const tsr_hyperparameter *lr = tsr_identity_find(&found, "lr");
+    cr_assert(lr && strcmp(lr->value, value) == 0 && lr->is_set == is_set);
+    tsr_arena_finish(&arena);
+}
+
+/* Steps 1 to 10 with the program's value, 11 to 20 with another: as two runs of tsr_train, which
+ * read the state between them. A later run keeps the value; every save records its own. */
+Test(trainer, sets_hyper_parameters_between_steps) {
+    tsr_train_options run = digits_training(&d, 10);
+    tsr_train_summary summary;
+    tsr_generation at_20;
+    const char *directory = digits_path(&d, "steps"), *runs = digits_path(&d, "runs");
+    run.state_directory = runs;
+    digits_must(&d, tsr_train(&d.ctx, d.model, &run, &summary));
+    digits_must(&d, tsr_model_set_hyperparameter(&d.ctx, d.model, "lr", 0.02));
+    run.steps = 20;
+    digits_must(&d, tsr_train(&d.ctx, d.model, &run, &summary));
+    digits_must(&d, tsr_model_set_hyperparameter(&d.ctx, d.model, "lr", 0.001));
+
+    tsr_trainer_options options = options_of(directory);
+    options.keep = 9;
+    tsr_trainer *trainer = open_with(d.model, &options);
+    step_to(trainer, 10);
+    digits_must(&d, tsr_trainer_save(&d.ctx, trainer, NULL));
+    digits_must(&d, tsr_model_set_hyperparameter(&d.ctx, d.model, "lr", 0.02));
+    step_to(trainer, 20);
+    digits_must(&d, tsr_trainer_save(&d.ctx, trainer, &at_20));
+    cr_assert(equal(at_20.state_hash, summary.state_hash));
+    tsr_trainer_close(&d.ctx, trainer);
+    expect_lr(directory, 1, "0.001", false);
+    expect_lr(directory, 2, "0.02", true);
+}
+
+Test(trainer, retains_a_value_that_an_earlier_process_set) {
+    tsr_trainer_options options = options_of(digits_path(&d, "kept"));
+    digits_must(&d, tsr_model_set_hyperparameter(&d.ctx, d.model, "lr", 0.02));
+    tsr_trainer *trainer = open_with(d.model, &options);
+    step_to(trainer, 10);
+    digits_must(&d, tsr_trainer_save(&d.ctx, trainer, &(tsr_generation){.number = 0}));
+    step_to(trainer, 20);
+    tsr_digest whole = hash_of(d.model);
+    tsr_trainer_close(&d.ctx, trainer);
+    tsr_model *second = digits_open(&d, NULL);
+    trainer = open_with(second, &options);
+    const tsr_hyperparameter *lr = tsr_identity_find(tsr_model_get_identity(second), "lr");
+    cr_assert(strcmp(lr->value, "0.02") == 0 && lr->is_set);
+    step_to(trainer, 20);
+    cr_assert(equal(hash_of(second), whole));
+    tsr_trainer_close(&d.ctx, trainer);
+    tsr_model_close(&d.ctx, second);
+}
+
+static void set_in_callback(void *user, const tsr_step_report *report) {
+    tsr_ctx apart = {0};
+    cr_assert_eq(report->step, 1);
+    cr_assert_eq(tsr_model_set_hyperparameter(&apart, d.model, "lr", 0.5).code, TSR_USAGE);
+    cr_assert(strstr(apart.error.text, "no hyper-parameter can be set from a callback"), "%s",
+              apart.error.text);
+    ++*(int *)user;
+}
+
+Test(trainer, refuses_values_and_names) {
+    static const struct {
+        const char *name;
+        double value;
+        const char *text;
+    } cases[] = {{"lr", NAN, "expected a number from 0 to"},
+                 {"lr", -1, "lr is -1; expected a number from 0 to"},
+                 {"lr", INFINITY, "lr is inf; expected"},
+                 {"beta1", 1, "beta1 is 1; expected a number from 0 to 0.9999999999999999"},
+                 {"lrr", 1, "did you mean 'lr'?"},
+                 {"", 1, "'' cannot be set to 1"}};
+    for (size_t i = 0; i < TSR_COUNT(cases); i++) {
+        cr_assert_eq(
+            tsr_model_set_hyperparameter(&d.ctx, d.model, cases[i].name, cases[i].value).code,
+            TSR_USAGE);
+        cr_assert(strstr(d.ctx.error.text, cases[i].text), "%s", d.ctx.error.text);
+    }
+    int calls = 0;
+    tsr_train_summary summary;
+    tsr_train_options run = digits_training(&d, 1);
+    run.callbacks = (tsr_train_callbacks){.user = &calls, .step = set_in_callback};
+    digits_must(&d, tsr_train(&d.ctx, d.model, &run, &summary));
+    cr_assert_eq(calls, 1);
+}
+
 /* ---- batches from a function ---- */
 
 typedef struct source {
@@ -276,7 +280,7 @@ Test(trainer, a_function_gives_the_batches) {
     tsr_digest whole = train_from_files(d.model, 30, NULL, 0, &ignored);
     source from = {.end_at = 12, .fail_at = 20, .raise_at = UINT64_MAX};
     tsr_trainer_options options = options_of(NULL);
-    options.callbacks = (tsr_train_callbacks){.user = &heard, .step = keep_loss};
+    options.callbacks = (tsr_train_callbacks){.user = &heard, .step = record_loss};
     tsr_trainer *trainer = open_with(d.model, &options);
     digits_must(&d, run_to(trainer, 30, &from));
     cr_assert(tsr_trainer_get_position(trainer)->step == 12 && from.calls == 13, "the end");
@@ -309,8 +313,9 @@ static const char *ranks_bundle(void) {
     return path;
 }
 
+/* `directory`: NULL: no save. `rate`: set after the first step; 0: none. */
 static tsr_result train_ranks(tsr_ctx *ctx, tsr_transport *transport, const char *directory,
-                              tsr_digest *out_hash) {
+                              double rate, tsr_digest *out_hash) {
     tsr_model_options open = {.size_bytes = sizeof open, .threads = 1, .transport = transport};
     tsr_trainer_options options = options_of(directory);
     tsr_result result = TSR_SUCCESS;
@@ -319,10 +324,13 @@ static tsr_result train_ranks(tsr_ctx *ctx, tsr_transport *transport, const char
     tsr_generation generation;
     TRY_GOTO(ctx, result, tsr_model_open(ctx, ranks_bundle(), &open, &model));
     TRY_GOTO(ctx, result, tsr_trainer_open(ctx, model, &options, &trainer));
+    TRY_GOTO(ctx, result, step(ctx, trainer));
+    if (rate > 0) TRY_GOTO(ctx, result, tsr_model_set_hyperparameter(ctx, model, "lr", rate));
     while (tsr_trainer_get_position(trainer)->step < RANKS_STEPS)
         TRY_GOTO(ctx, result, step(ctx, trainer));
-    TRY_GOTO(ctx, result, tsr_trainer_save(ctx, trainer, &generation));
     TRY_GOTO(ctx, result, tsr_model_hash_state(ctx, model, out_hash));
+    if (!directory) goto done;
+    TRY_GOTO(ctx, result, tsr_trainer_save(ctx, trainer, &generation));
     if (!equal(*out_hash, generation.state_hash))
         FAIL_GOTO(ctx, result, TSR_INTERNAL, "the saved state is another");
 done:
@@ -333,7 +341,13 @@ done:
 
 static tsr_result rank_body(tsr_ctx *ctx, tsr_transport *transport, void *user) {
     tsr_digest hash;
-    return train_ranks(ctx, transport, user, &hash);
+    return train_ranks(ctx, transport, user, 0, &hash);
+}
+
+static tsr_result rate_body(tsr_ctx *ctx, tsr_transport *transport, void *user) {
+    const double *rates = user;
+    tsr_digest hash;
+    return train_ranks(ctx, transport, NULL, rates[transport->rank], &hash);
 }
 
 Test(trainer, virtual_ranks_in_one_process_and_in_two) {
@@ -344,7 +358,7 @@ Test(trainer, virtual_ranks_in_one_process_and_in_two) {
     tsr_digest whole = train_from_files(model, RANKS_STEPS, NULL, 0, &ignored), hash;
     cr_assert(!equal(whole, train_from_files(d.model, RANKS_STEPS, NULL, 0, &ignored)),
               "the sums of virtual ranks have an order of their own");
-    digits_must(&d, train_ranks(&d.ctx, NULL, digits_path(&d, "one"), &hash));
+    digits_must(&d, train_ranks(&d.ctx, NULL, digits_path(&d, "one"), 0, &hash));
     cr_assert(equal(hash, whole));
 
     const char *directory = digits_path(&d, "two");
@@ -355,6 +369,26 @@ Test(trainer, virtual_ranks_in_one_process_and_in_two) {
                 tsr_model_load_state(&d.ctx, model, directory, TSR_RESUME_AUTO, 0, &generation));
     cr_assert(generation.position.step == RANKS_STEPS && equal(hash_of(model), whole));
     tsr_model_close(&d.ctx, model);
+}
+
+Test(trainer, ranks_set_the_same_values) {
+    static const struct {
+        double rates[2];
+        tsr_code code;
+        const char *text;
+    } cases[] = {
+        {{0.004, 0.004}, TSR_OK, NULL},
+        {{0.004, 0.005}, TSR_MISMATCH, "ranks have different values of hyper-parameters"},
+        {{0.004, 0}, TSR_RANK, ""},
+    };
+    const tsr_ranks_options two = {.size_bytes = sizeof two, .rank_count = 2};
+    for (size_t i = 0; i < TSR_COUNT(cases); i++) {
+        tsr_result result =
+            tsr_ranks_run(&d.ctx, &two, rate_body, (void *)(uintptr_t)cases[i].rates);
+        cr_expect_eq(result.code, cases[i].code, "case %zu: %s", i, d.ctx.error.text);
+        if (cases[i].text)
+            cr_expect(strstr(d.ctx.error.text, cases[i].text), "%s", d.ctx.error.text);
+    }
 }
 
 /* ---- what is refused ---- */
@@ -388,10 +422,10 @@ Test(trainer, wrong_batches_change_nothing) {
     REFUSED(&d, step_with(trainer, bad, y, NULL), TSR_USAGE, "input 'images' has no memory",
             "4096");
     bad = x;
-    bad.place = TSR_PLACE_DEVICE;
+    bad.location = TSR_LOCATION_DEVICE;
     REFUSED(&d, step_with(trainer, bad, y, NULL), TSR_USAGE, "memory of a GPU", "runs on 'cpu:");
-    bad.place = (tsr_place)7;
-    REFUSED(&d, step_with(trainer, bad, y, NULL), TSR_USAGE, "place 7");
+    bad.location = (tsr_location)7;
+    REFUSED(&d, step_with(trainer, bad, y, NULL), TSR_USAGE, "location 7");
     REFUSED(&d, step_with(trainer, x, with_name(y, "label"), NULL), TSR_USAGE, "no input 'label'",
             "images (64x64xui8), labels (64xi64)");
     REFUSED(&d, step_with(trainer, x, x, NULL), TSR_USAGE, "'images'", "given twice");
@@ -409,7 +443,7 @@ Test(trainer, wrong_batches_change_nothing) {
     out = with_name(loss_view(), NULL);
     digits_must(&d, step_with(trainer, y, x, NULL)); /* by name, in any order */
     digits_must(&d,
-                step_with(trainer, with_name(x, NULL), with_name(y, NULL), &out)); /* by place */
+                step_with(trainer, with_name(x, NULL), with_name(y, NULL), &out)); /* by index */
     cr_assert_eq(loss, ignored.values[1]);
     step_to(trainer, 3);
     cr_assert(equal(hash_of(d.model), whole));
@@ -493,100 +527,6 @@ Test(trainer, data_in_memory_has_the_digest_of_its_files) {
     REFUSED(&d, tsr_data_digest(&d.ctx, arrays, 0, &digest), TSR_USAGE, "0 arrays");
 }
 
-/* ---- tensors by name ---- */
-
-static tsr_view weight_view(float *values) {
-    return (tsr_view){.name = "layer3.weight",
-                      .dtype = TSR_DTYPE_F32,
-                      .shape = {2, {64, DIGITS_CLASSES}},
-                      .data = values};
-}
-
-Test(trainer, tensors_are_read_and_written_by_name) {
-    static float weights[64 * DIGITS_CLASSES], again[64 * DIGITS_CLASSES];
-    tsr_view view = weight_view(weights), other = weight_view(again);
-    tsr_model *fresh = digits_open(&d, NULL);
-    REFUSED(&d, tsr_model_read_tensor(&d.ctx, fresh, &view), TSR_USAGE, "hold no values");
-    REFUSED(&d, tsr_model_write_tensor(&d.ctx, fresh, &view), TSR_USAGE, "hold no values");
-    tsr_model_close(&d.ctx, fresh);
-    tsr_trainer_options options = options_of(digits_path(&d, "tensors"));
-    tsr_trainer *trainer = open_with(d.model, &options);
-    tsr_generation before, after, same;
-    step_to(trainer, 2);
-    digits_must(&d, tsr_trainer_save(&d.ctx, trainer, &before));
-    digits_must(&d, tsr_model_read_tensor(&d.ctx, d.model, &view));
-    size_t count = 0;
-    const tsr_tensor *state = tsr_model_get_state(d.model, &count);
-    cr_assert_eq(
-        memcmp(tsr_tensor_find(state, count, "layer3.weight")->data, weights, sizeof weights), 0);
-    for (size_t i = 0; i < 64 * DIGITS_CLASSES; i++) weights[i] *= 0.5F;
-    digits_must(&d, tsr_model_write_tensor(&d.ctx, d.model, &view));
-    digits_must(&d, tsr_model_read_tensor(&d.ctx, d.model, &other));
-    cr_assert_eq(memcmp(weights, again, sizeof weights), 0);
-    digits_must(&d, tsr_trainer_save(&d.ctx, trainer, &after));
-    cr_assert(after.number == before.number + 1 && after.position.step == 2, "a save of its own");
-    cr_assert(equal(after.state_hash, hash_of(d.model)) &&
-              !equal(after.state_hash, before.state_hash));
-    digits_must(&d, tsr_trainer_save(&d.ctx, trainer, &same));
-    cr_assert_eq(same.number, after.number, "nothing has changed since");
-    view.name = "layer3.wieght";
-    REFUSED(&d, tsr_model_read_tensor(&d.ctx, d.model, &view), TSR_USAGE,
-            "no tensor 'layer3.wieght'", "did you mean 'layer3.weight'?");
-    view.name = NULL;
-    REFUSED(&d, tsr_model_read_tensor(&d.ctx, d.model, &view), TSR_USAGE, "without name");
-    view = weight_view(weights);
-    view.shape.dims[1]--;
-    REFUSED(&d, tsr_model_write_tensor(&d.ctx, d.model, &view), TSR_DATA,
-            "'layer3.weight' is 64x9xf32", "expected 64x10xf32");
-    view = weight_view(NULL);
-    REFUSED(&d, tsr_model_write_tensor(&d.ctx, d.model, &view), TSR_USAGE, "has no memory");
-    view = weight_view(weights);
-    view.place = TSR_PLACE_DEVICE;
-    REFUSED(&d, tsr_model_read_tensor(&d.ctx, d.model, &view), TSR_USAGE, "memory of a GPU");
-    cr_assert(equal(after.state_hash, hash_of(d.model)), "what is refused changes nothing");
-    tsr_trainer_close(&d.ctx, trainer);
-}
-
-/* Kernels read weights in another order than the caller writes them: it is prepared again. */
-Test(trainer, steps_and_calls_use_a_written_tensor) {
-    static float weights[64 * DIGITS_CLASSES], y[DIGITS_CLASSES];
-    static double expected[DIGITS_CLASSES];
-    tsr_trainer_options options = options_of(NULL);
-    tsr_trainer *trainer = open_with(d.model, &options);
-    step_to(trainer, 3);
-    digits_must(&d, digits_predict(&d.ctx, d.model, images, 1, y));
-    for (size_t i = 0; i < 64 * DIGITS_CLASSES; i++) weights[i] = (float)(i % 7) * 0.25F;
-    tsr_view view = weight_view(weights);
-    digits_must(&d, tsr_model_write_tensor(&d.ctx, d.model, &view));
-    digits_must(&d, digits_predict(&d.ctx, d.model, images, 1, y));
-    digits_reference(d.model, images, 1, expected);
-    for (int i = 0; i < DIGITS_CLASSES; i++)
-        cr_assert_float_eq((double)y[i], expected[i], 1e-4 * (1 + fabs(expected[i])));
-    digits_must(&d, step(&d.ctx, trainer));
-    weights[9] = NAN;
-    digits_must(&d, tsr_model_write_tensor(&d.ctx, d.model, &view));
-    REFUSED(&d, step(&d.ctx, trainer), TSR_NONFINITE, "output 'loss'", "step 5");
-    tsr_trainer_close(&d.ctx, trainer);
-}
-
-Test(trainer, a_state_that_is_not_finite_is_not_saved) {
-    static float weights[64 * DIGITS_CLASSES];
-    tsr_trainer_options options = options_of(digits_path(&d, "nan"));
-    tsr_trainer *trainer = open_with(d.model, &options);
-    tsr_generation generation;
-    tsr_view view = weight_view(weights);
-    step_to(trainer, 1);
-    digits_must(&d, tsr_trainer_save(&d.ctx, trainer, &generation));
-    weights[12] = NAN;
-    digits_must(&d, tsr_model_write_tensor(&d.ctx, d.model, &view));
-    REFUSED(&d, tsr_trainer_save(&d.ctx, trainer, &generation), TSR_NONFINITE, "'layer3.weight'",
-            "element 12");
-    tsr_trainer_close(&d.ctx, trainer);
-    digits_must(&d, tsr_model_load_state(&d.ctx, d.model, digits_path(&d, "nan"), TSR_RESUME_AUTO,
-                                         0, &generation));
-    cr_assert_eq(generation.position.step, 1);
-}
-
 /* ---- files that fail ---- */
 
 /* Trains two steps with a save after each; returns the first error. */
@@ -651,9 +591,9 @@ Test(trainer, an_argument_is_given_with_each_batch) {
     tsr_trainer *trainer = NULL;
     digits_must(&d, tsr_model_open(&d.ctx, path, NULL, &model));
     digits_must(&d, tsr_trainer_open(&d.ctx, model, NULL, &trainer));
-    const tsr_view inputs[] = {{"x", TSR_DTYPE_F32, {2, {4, 3}}, x, TSR_PLACE_HOST},
-                               {"rate", TSR_DTYPE_F32, {0}, &rate, TSR_PLACE_HOST}};
-    const tsr_view output = {"loss", TSR_DTYPE_F32, {0}, &value, TSR_PLACE_HOST};
+    const tsr_view inputs[] = {{"x", TSR_DTYPE_F32, {2, {4, 3}}, x, TSR_LOCATION_HOST},
+                               {"rate", TSR_DTYPE_F32, {0}, &rate, TSR_LOCATION_HOST}};
+    const tsr_view output = {"loss", TSR_DTYPE_F32, {0}, &value, TSR_LOCATION_HOST};
     for (int round = 1; round <= 3; round++) {
         double sums[3] = {0};
         rate = 0.5F * (float)round;
@@ -667,7 +607,7 @@ Test(trainer, an_argument_is_given_with_each_batch) {
         digits_must(&d, tsr_trainer_step(&d.ctx, trainer, inputs, 2, &output, 1));
         cr_assert_float_eq((double)value, expected_loss, 1e-6, "step %d", round);
     }
-    const tsr_view parameter = {"w", TSR_DTYPE_F32, {1, {3}}, w, TSR_PLACE_HOST};
+    const tsr_view parameter = {"w", TSR_DTYPE_F32, {1, {3}}, w, TSR_LOCATION_HOST};
     digits_must(&d, tsr_model_read_tensor(&d.ctx, model, &parameter));
     for (int j = 0; j < 3; j++) cr_assert_float_eq((double)w[j], expected[j], 1e-6, "w[%d]", j);
     REFUSED(&d, tsr_trainer_step(&d.ctx, trainer, inputs, 1, NULL, 0), TSR_USAGE,

@@ -5,6 +5,7 @@
  * computes the same bits.
  */
 #include "runtime/base/array.h"
+#include "tessera/dlpack.h"
 #include "tessera/trainer.h"
 #include "tests/loader/digits.h"
 
@@ -20,9 +21,9 @@ static const tsr_model *idle; /* an idle model for comparison */
 static tsr_trainer *trainer;  /* that of d.model, or NULL */
 
 /* The context from which a function is called. */
-typedef enum place { IN_TRAINING, IN_A_CALL, IN_ADOPTION, AT_TRAINER, IN_STEP, PLACES } place;
-static const char *const place_names[PLACES] = {"training", "a call", "an adoption", "a trainer",
-                                                "a trainer's step"};
+typedef enum context { IN_TRAINING, IN_A_CALL, IN_ADOPTION, AT_TRAINER, IN_STEP, CONTEXTS } context;
+static const char *const context_names[CONTEXTS] = {"training", "a call", "an adoption",
+                                                    "a trainer", "a trainer's step"};
 
 static void ignore_line(void *user, const char *line) {
     (void)user;
@@ -80,6 +81,11 @@ static tsr_result get_thread_count(tsr_ctx *ctx) {
     (void)ctx;
     return fail_unless(tsr_model_get_thread_count(d.model) > 0);
 }
+static tsr_result get_exchange(tsr_ctx *ctx) {
+    (void)ctx;
+    const char *reason = NULL;
+    return fail_unless(tsr_model_get_exchange(d.model, &reason) == NULL);
+}
 static tsr_result get_memory_plan(tsr_ctx *ctx) {
     (void)ctx;
     return fail_unless(tsr_model_get_memory_plan(d.model).total_bytes ==
@@ -134,6 +140,28 @@ static tsr_result export_params(tsr_ctx *ctx) {
 static tsr_result call(tsr_ctx *ctx) {
     static float y[100 * DIGITS_CLASSES];
     return digits_predict(ctx, d.model, images, 100, y);
+}
+static tsr_result call_dlpack(tsr_ctx *ctx) {
+    int64_t dims[] = {100, DIGITS_PIXELS};
+    tsr_dlpack_managed tensor = {.version = {1, 0},
+                                 .tensor = {.data = images,
+                                            .device = {TSR_DLPACK_CPU, 0},
+                                            .rank = 2,
+                                            .dtype = tsr_dlpack_make_dtype(TSR_DTYPE_UI8),
+                                            .dims = dims}};
+    const tsr_dlpack_view input = {"x", &tensor};
+    tsr_dlpack_view output = {"y", NULL};
+    tsr_result result = tsr_model_call_dlpack(ctx, d.model, "predict", NULL, &input, 1, &output, 1);
+    if (output.tensor) output.tensor->deleter(output.tensor);
+    return result;
+}
+static tsr_result name_dtypes(tsr_ctx *ctx) {
+    (void)ctx;
+    for (int i = TSR_DTYPE_F64; i <= TSR_DTYPE_F8E8M0FNU; i++)
+        if (tsr_dlpack_get_dtype(tsr_dlpack_make_dtype((tsr_dtype)i)) != (tsr_dtype)i)
+            return (tsr_result){TSR_INTERNAL};
+    const bool none = tsr_dlpack_make_dtype(TSR_DTYPE_NONE).lanes == 0;
+    return fail_unless(none && !tsr_dlpack_get_dtype(tsr_dlpack_make_dtype(TSR_DTYPE_NONE)));
 }
 static tsr_binding to_file(void) { return (tsr_binding){"y", digits_path(&d, "y.npy")}; }
 static tsr_binding from_file(void) { return (tsr_binding){"x", d.data[2].path}; }
@@ -203,6 +231,10 @@ static tsr_result read_tensor(tsr_ctx *ctx) {
     const tsr_view view = view_weights();
     return tsr_model_read_tensor(ctx, d.model, &view);
 }
+static tsr_result set_hyperparameter(tsr_ctx *ctx) {
+    const tsr_hyperparameter *first = tsr_model_get_identity(d.model)->hyperparameters;
+    return tsr_model_set_hyperparameter(ctx, d.model, first->name, strtod(first->value, NULL));
+}
 static tsr_result write_tensor(tsr_ctx *ctx) {
     const tsr_view view = view_weights(); /* read just before: nothing changes */
     return tsr_model_write_tensor(ctx, d.model, &view);
@@ -260,6 +292,30 @@ static tsr_result make_step(tsr_ctx *ctx) {
     view_batch(inputs);
     return tsr_trainer_step(ctx, trainer, inputs, 2, NULL, 0);
 }
+static tsr_result make_drawn_step(tsr_ctx *ctx) {
+    tsr_view inputs[2];
+    view_batch(inputs);
+    return tsr_trainer_step_drawn(ctx, trainer, inputs, 2, NULL, 0);
+}
+static tsr_result make_dlpack_step(tsr_ctx *ctx) {
+    tsr_view views[2];
+    tsr_dlpack_managed tensors[2];
+    int64_t dims[2][2];
+    tsr_dlpack_view inputs[2];
+    view_batch(views);
+    for (int i = 0; i < 2; i++) {
+        for (uint32_t k = 0; k < views[i].shape.rank; k++)
+            dims[i][k] = (int64_t)views[i].shape.dims[k];
+        tensors[i] = (tsr_dlpack_managed){.version = {1, 0},
+                                          .tensor = {.data = views[i].data,
+                                                     .device = {TSR_DLPACK_CPU, 0},
+                                                     .rank = (int32_t)views[i].shape.rank,
+                                                     .dtype = tsr_dlpack_make_dtype(views[i].dtype),
+                                                     .dims = dims[i]}};
+        inputs[i] = (tsr_dlpack_view){views[i].name, &tensors[i]};
+    }
+    return tsr_trainer_step_dlpack(ctx, trainer, NULL, inputs, 2, NULL, 0);
+}
 static tsr_result give_none(tsr_ctx *ctx, void *user, const tsr_position *position,
                             tsr_view *inputs, size_t input_count, bool *out_end) {
     (void)ctx, (void)user, (void)position, (void)inputs;
@@ -276,7 +332,7 @@ static tsr_result save(tsr_ctx *ctx) { return tsr_trainer_save(ctx, trainer, NUL
 typedef struct row {
     const char *name;
     tsr_result (*run)(tsr_ctx *ctx); /* NULL: the function takes no model */
-    tsr_code codes[PLACES];          /* expected */
+    tsr_code codes[CONTEXTS];        /* expected */
 } row;
 
 #define ALLOWED                                                                                    \
@@ -301,6 +357,7 @@ static const row rows[] = {
     {"tsr_model_get_choice", get_choice, ALLOWED},
     {"tsr_model_get_numerics", get_numerics, ALLOWED},
     {"tsr_model_get_thread_count", get_thread_count, ALLOWED},
+    {"tsr_model_get_exchange", get_exchange, ALLOWED},
     {"tsr_model_get_memory_plan", get_memory_plan, ALLOWED},
     {"tsr_model_find_weights", find_weights, ALLOWED},
     {"tsr_model_mark_workspace", mark_workspace, REFUSED_ALWAYS},
@@ -313,6 +370,9 @@ static const row rows[] = {
     {"tsr_model_load_params", load_params, REFUSED_ALWAYS},
     {"tsr_model_export_params", export_params, {TSR_OK, TSR_OK, TSR_USAGE, TSR_OK, TSR_OK}},
     {"tsr_model_call", call, {TSR_OK, TSR_USAGE, TSR_USAGE, TSR_OK, TSR_OK}},
+    {"tsr_model_call_dlpack", call_dlpack, {TSR_OK, TSR_USAGE, TSR_USAGE, TSR_OK, TSR_OK}},
+    {"tsr_dlpack_get_dtype", name_dtypes, ALLOWED},
+    {"tsr_dlpack_make_dtype", name_dtypes, ALLOWED},
     {"tsr_model_call_files", call_files, {TSR_OK, TSR_USAGE, TSR_USAGE, TSR_OK, TSR_OK}},
     {"tsr_model_run_files", run_files, {TSR_OK, TSR_USAGE, TSR_USAGE, TSR_OK, TSR_OK}},
     {"tsr_model_evaluate", evaluate, {TSR_OK, TSR_OK, TSR_USAGE, TSR_OK, TSR_OK}},
@@ -326,6 +386,9 @@ static const row rows[] = {
     {"tsr_store_export", export, ALLOWED},
     {"tsr_store_prune", prune, ALLOWED},
     {"tsr_model_read_tensor", read_tensor, {TSR_OK, TSR_OK, TSR_USAGE, TSR_OK, TSR_OK}},
+    {"tsr_model_set_hyperparameter",
+     set_hyperparameter,
+     {TSR_USAGE, TSR_USAGE, TSR_USAGE, TSR_OK, TSR_USAGE}},
     {"tsr_model_write_tensor", write_tensor, {TSR_USAGE, TSR_USAGE, TSR_USAGE, TSR_OK, TSR_USAGE}},
     {"tsr_model_hash_state", hash_state, {TSR_OK, TSR_OK, TSR_USAGE, TSR_OK, TSR_OK}},
     {"tsr_data_digest", data_digest, ALLOWED},
@@ -337,6 +400,8 @@ static const row rows[] = {
     {"tsr_trainer_get_saves", get_saves, OF_A_TRAINER(TSR_OK, TSR_OK)},
     {"tsr_trainer_get_outputs", get_outputs, OF_A_TRAINER(TSR_OK, TSR_OK)},
     {"tsr_trainer_step", make_step, OF_A_TRAINER(NOT_TRIED, TSR_USAGE)}, /* between: see below */
+    {"tsr_trainer_step_drawn", make_drawn_step, OF_A_TRAINER(NOT_TRIED, TSR_USAGE)},
+    {"tsr_trainer_step_dlpack", make_dlpack_step, OF_A_TRAINER(NOT_TRIED, TSR_USAGE)},
     {"tsr_trainer_run", run_trainer, OF_A_TRAINER(TSR_OK, TSR_USAGE)},
     {"tsr_trainer_save", save, OF_A_TRAINER(TSR_OK, TSR_USAGE)},
 };
@@ -346,14 +411,14 @@ enum { ROWS = TSR_COUNT(rows) };
 
 static unsigned visits;
 
-static void call_all(place where) {
+static void call_all(context where) {
     visits++;
     for (size_t i = 0; i < ROWS; i++) {
         tsr_ctx ctx = {0};
         if (!rows[i].run || rows[i].codes[where] == NOT_TRIED) continue;
         tsr_result result = rows[i].run(&ctx);
         cr_assert_eq(result.code, rows[i].codes[where], "%s from %s: code %d, expected %d: %s",
-                     rows[i].name, place_names[where], result.code, rows[i].codes[where],
+                     rows[i].name, context_names[where], result.code, rows[i].codes[where],
                      ctx.error.text);
         if (result.code && ctx.error.text[0])
             cr_assert(strstr(ctx.error.text, "is in use"), "%s: %s", rows[i].name, ctx.error.text);
@@ -516,11 +581,12 @@ static void check_header(const char *path) {
         found++;
     }
     fclose(file);
-    cr_assert_geq(found, 5);
+    cr_assert_geq(found, 4);
 }
 
 Test(use, every_public_function_is_tried) {
     check_header(SOURCE_ROOT "/tessera/tessera.h");
     check_header(SOURCE_ROOT "/tessera/state.h");
     check_header(SOURCE_ROOT "/tessera/trainer.h");
+    check_header(SOURCE_ROOT "/tessera/dlpack.h");
 }

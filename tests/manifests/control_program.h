@@ -21,7 +21,7 @@ enum {
     TAKE,
     ADD,
     PUT,
-    KEEP,
+    COPY_SUM,
     LAST_TEST,
     WHEN,
     TWICE,
@@ -40,9 +40,11 @@ enum {
     {                                                                                              \
         2, { 3, 4 }                                                                                \
     }
-static tsr_config_port inputs[] = {{"x", TSR_DTYPE_F32, ROWS, TSR_PORT_ARGUMENT, false, false}};
-static tsr_config_port outputs[] = {{"y", TSR_DTYPE_F32, VECTOR, TSR_PORT_ARGUMENT, false, false},
-                                    {"ys", TSR_DTYPE_F32, ROWS, TSR_PORT_ARGUMENT, false, false}};
+static tsr_config_port inputs[] = {
+    {"x", TSR_DTYPE_F32, ROWS, TSR_PORT_ARGUMENT, false, false, NULL, 0}};
+static tsr_config_port outputs[] = {
+    {"y", TSR_DTYPE_F32, VECTOR, TSR_PORT_ARGUMENT, false, false, NULL, 0},
+    {"ys", TSR_DTYPE_F32, ROWS, TSR_PORT_ARGUMENT, false, false, NULL, 0}};
 static tsr_config_entry config_entry = {.name = "f",
                                         .kind = TSR_ENTRY_INFER,
                                         .inputs = inputs,
@@ -68,38 +70,38 @@ typedef struct example {
 
 static inline void make_example(example *e) {
     static const tsr_program_buffer buffers[BUFFERS] = {
-        [X] = {TSR_SPACE_INPUT, 0, 0, TSR_DTYPE_F32, ROWS, "x"},
-        [Y] = {TSR_SPACE_OUTPUT, 0, 0, TSR_DTYPE_F32, VECTOR, "y"},
-        [YS] = {TSR_SPACE_OUTPUT, 1, 0, TSR_DTYPE_F32, ROWS, "ys"},
-        [SUM] = {TSR_SPACE_WORKSPACE, 0, 0, TSR_DTYPE_F32, VECTOR, ""},
-        [SLICE] = {TSR_SPACE_WORKSPACE, 0, 64, TSR_DTYPE_F32, VECTOR, ""},
-        [NEXT] = {TSR_SPACE_WORKSPACE, 0, 128, TSR_DTYPE_F32, VECTOR, ""},
-        [SUMS] = {TSR_SPACE_WORKSPACE, 0, 192, TSR_DTYPE_F32, ROWS, ""},
-        [GOES_ON] = {TSR_SPACE_WORKSPACE, 0, 256, TSR_DTYPE_I1, {0, {0}}, ""},
+        [X] = {TSR_SPACE_INPUT, 0, 0, TSR_DTYPE_F32, ROWS, "x", 0},
+        [Y] = {TSR_SPACE_OUTPUT, 0, 0, TSR_DTYPE_F32, VECTOR, "y", 0},
+        [YS] = {TSR_SPACE_OUTPUT, 1, 0, TSR_DTYPE_F32, ROWS, "ys", 0},
+        [SUM] = {TSR_SPACE_WORKSPACE, 0, 0, TSR_DTYPE_F32, VECTOR, "", 0},
+        [SLICE] = {TSR_SPACE_WORKSPACE, 0, 64, TSR_DTYPE_F32, VECTOR, "", 0},
+        [NEXT] = {TSR_SPACE_WORKSPACE, 0, 128, TSR_DTYPE_F32, VECTOR, "", 0},
+        [SUMS] = {TSR_SPACE_WORKSPACE, 0, 192, TSR_DTYPE_F32, ROWS, "", 0},
+        [GOES_ON] = {TSR_SPACE_WORKSPACE, 0, 256, TSR_DTYPE_I1, {0, {0}}, "", 0},
     };
     static const tsr_program_command commands[COMMANDS] = {
-        [START] = {TSR_OP_LAUNCH, K_ZERO, 1, 0, 1, 0, NULL, ""},
-        [REPEAT] = {TSR_OP_REPEAT, KEEP - REPEAT, 3, 0, 0, 0, NULL, "m.mlir:1:1"},
-        [TEST] = {TSR_OP_LAUNCH, K_LESS, 1, 0, 2, 1, NULL, ""},
-        [STOP] = {TSR_OP_STOP, 0, 0, 0, 1, 1, NULL, ""},
-        [TAKE] = {TSR_OP_TAKE, 1, 0, 0, 2, 0, NULL, ""},
-        [ADD] = {TSR_OP_LAUNCH, K_ADD, 1, 0, 3, 2, NULL, ""},
-        [PUT] = {TSR_OP_PUT, 1, 0, 0, 2, 0, NULL, ""},
-        [KEEP] = {TSR_OP_COPY, 0, 0, 0, 2, 0, NULL, ""},
-        [LAST_TEST] = {TSR_OP_LAUNCH, K_LESS, 1, 0, 2, 1, NULL, ""},
-        [WHEN] = {TSR_OP_WHEN, 1, 0, 0, 1, 1, NULL, ""},
-        [TWICE] = {TSR_OP_LAUNCH, K_TWICE, 1, 0, 1, 0, NULL, ""},
-        [UNLESS] = {TSR_OP_UNLESS, 1, 0, 0, 1, 1, NULL, ""},
-        [ZERO] = {TSR_OP_LAUNCH, K_ZERO, 1, 0, 1, 0, NULL, ""},
-        [OUT_SUM] = {TSR_OP_COPY, 0, 0, 0, 2, 0, NULL, ""},
-        [OUT_SUMS] = {TSR_OP_COPY, 0, 0, 0, 2, 0, NULL, ""},
+        [START] = {TSR_OP_LAUNCH, K_ZERO, 1, 0, 1, 0, NULL, "", 0, 0},
+        [REPEAT] = {TSR_OP_REPEAT, COPY_SUM - REPEAT, 3, 0, 0, 0, NULL, "m.mlir:1:1", 0, 0},
+        [TEST] = {TSR_OP_LAUNCH, K_LESS, 1, 0, 2, 1, NULL, "", 0, 0},
+        [STOP] = {TSR_OP_STOP, 0, 0, 0, 1, 1, NULL, "", 0, 0},
+        [TAKE] = {TSR_OP_TAKE, 1, 0, 0, 2, 0, NULL, "", 0, 0},
+        [ADD] = {TSR_OP_LAUNCH, K_ADD, 1, 0, 3, 2, NULL, "", 0, 0},
+        [PUT] = {TSR_OP_PUT, 1, 0, 0, 2, 0, NULL, "", 0, 0},
+        [COPY_SUM] = {TSR_OP_COPY, 0, 0, 0, 2, 0, NULL, "", 0, 0},
+        [LAST_TEST] = {TSR_OP_LAUNCH, K_LESS, 1, 0, 2, 1, NULL, "", 0, 0},
+        [WHEN] = {TSR_OP_WHEN, 1, 0, 0, 1, 1, NULL, "", 0, 0},
+        [TWICE] = {TSR_OP_LAUNCH, K_TWICE, 1, 0, 1, 0, NULL, "", 0, 0},
+        [UNLESS] = {TSR_OP_UNLESS, 1, 0, 0, 1, 1, NULL, "", 0, 0},
+        [ZERO] = {TSR_OP_LAUNCH, K_ZERO, 1, 0, 1, 0, NULL, "", 0, 0},
+        [OUT_SUM] = {TSR_OP_COPY, 0, 0, 0, 2, 0, NULL, "", 0, 0},
+        [OUT_SUMS] = {TSR_OP_COPY, 0, 0, 0, 2, 0, NULL, "", 0, 0},
     };
     static const uint32_t arguments[COMMANDS][3] = {
-        [START] = {SUM},      [TEST] = {SUM, GOES_ON},      [STOP] = {GOES_ON},
-        [TAKE] = {SLICE, X},  [ADD] = {SUM, SLICE, NEXT},   [PUT] = {SUMS, NEXT},
-        [KEEP] = {SUM, NEXT}, [LAST_TEST] = {SUM, GOES_ON}, [WHEN] = {GOES_ON},
-        [TWICE] = {SUM},      [UNLESS] = {GOES_ON},         [ZERO] = {SUM},
-        [OUT_SUM] = {Y, SUM}, [OUT_SUMS] = {YS, SUMS},
+        [START] = {SUM},          [TEST] = {SUM, GOES_ON},      [STOP] = {GOES_ON},
+        [TAKE] = {SLICE, X},      [ADD] = {SUM, SLICE, NEXT},   [PUT] = {SUMS, NEXT},
+        [COPY_SUM] = {SUM, NEXT}, [LAST_TEST] = {SUM, GOES_ON}, [WHEN] = {GOES_ON},
+        [TWICE] = {SUM},          [UNLESS] = {GOES_ON},         [ZERO] = {SUM},
+        [OUT_SUM] = {Y, SUM},     [OUT_SUMS] = {YS, SUMS},
     };
     *e = (example){.program = {KERNELS, 1, kernel_names, &e->entry},
                    .entry = {.name = "f",

@@ -27,7 +27,7 @@ static const char *make_name(maker *m, uint32_t index) {
     return tsr_arena_printf(m->arena, "n%05u%s", index, tails[below(m, 7)]);
 }
 
-static tsr_dtype make_dtype(maker *m) { return (tsr_dtype)(1 + below(m, TSR_DTYPE_I8)); }
+static tsr_dtype make_dtype(maker *m) { return (tsr_dtype)(1 + below(m, TSR_DTYPE_COUNT)); }
 
 static tsr_shape make_shape(maker *m, uint64_t first) {
     tsr_shape shape = {.rank = below(m, 5)};
@@ -53,6 +53,7 @@ static void make_init(maker *m, tsr_config_tensor *tensor) {
     tensor->init = (tsr_init_kind)below(m, real ? 4 : 2);
     if (tensor->init == TSR_INIT_DATA) return;
     tensor->init_a = real ? make_double(m) : below(m, 2);
+    if (tensor->dtype == TSR_DTYPE_F8E8M0FNU) tensor->init_a = 1; /* it has no zero */
     if (tensor->dtype == TSR_DTYPE_F32) tensor->init_a = remainder(tensor->init_a, 1e30);
     if (tensor->init == TSR_INIT_CONSTANT) return;
     tensor->init_a = remainder(tensor->init_a, 1e30);
@@ -119,7 +120,7 @@ static void make_program(maker *m, uint64_t seed, tsr_config *config) {
     tsr_hyperparameter *list = TSR_NEW(m->arena, tsr_hyperparameter, count + 1);
     if (!(seed & 1)) return;
     for (uint32_t i = 0; i < count; i++)
-        list[i] = (tsr_hyperparameter){make_name(m, i), values[below(m, 5)]};
+        list[i] = (tsr_hyperparameter){make_name(m, i), values[below(m, 5)], false};
     config->operations = tsr_hash(&seed, sizeof seed);
     config->identity = (tsr_identity){.hyperparameter_count = count, .hyperparameters = list};
     config->identity.program = tsr_config_program_digest(config);
@@ -450,25 +451,25 @@ static void append_control(maker *m, uint32_t kernel_count, tsr_program_entry *o
 /* Appends an offload of a value to host memory and a prefetch to another buffer, with a launch
  * concurrent with the offload, in entries without loops, branches and leaves. */
 static void append_offload(maker *m, uint32_t kernel_count, tsr_program_entry *out) {
-    enum { VALUE, OTHER, BACK, KEPT, COUNT };
+    enum { VALUE, OTHER, BACK, OFFLOADED_COPY, COUNT };
     uint32_t first = out->buffer_count, begin = out->command_count, rows = 1 + below(m, 9);
     tsr_program_buffer *buffers = TSR_NEW(m->arena, tsr_program_buffer, first + (size_t)COUNT);
     memcpy(buffers, out->buffers, first * sizeof *buffers);
     for (uint32_t i = 0; i < COUNT; i++) {
-        bool kept = i == KEPT;
+        bool is_copy = i == OFFLOADED_COPY;
         buffers[first + i] =
-            (tsr_program_buffer){.space = kept ? TSR_SPACE_HOST : TSR_SPACE_WORKSPACE,
-                                 .offset_bytes = kept ? 64 * below(m, 3) : out->workspace_bytes,
+            (tsr_program_buffer){.space = is_copy ? TSR_SPACE_HOST : TSR_SPACE_WORKSPACE,
+                                 .offset_bytes = is_copy ? 64 * below(m, 3) : out->workspace_bytes,
                                  .dtype = TSR_DTYPE_F32,
                                  .shape = {2, {rows, 7}},
                                  .name = ""};
-        if (!kept)
+        if (!is_copy)
             out->workspace_bytes += (tsr_program_buffer_size(&buffers[first + i]) + 63) / 64 * 64;
     }
-    const step steps[] = {{TSR_OP_OFFLOAD, 0, 0, 2, 0, {KEPT, VALUE}},
+    const step steps[] = {{TSR_OP_OFFLOAD, 0, 0, 2, 0, {OFFLOADED_COPY, VALUE}},
                           {TSR_OP_LAUNCH, below(m, kernel_count), 3, 2, 1, {VALUE, OTHER}},
                           {TSR_OP_AWAIT, begin, 0, 0, 0, {0}},
-                          {TSR_OP_PREFETCH, 0, 0, 2, 0, {BACK, KEPT}},
+                          {TSR_OP_PREFETCH, 0, 0, 2, 0, {BACK, OFFLOADED_COPY}},
                           {TSR_OP_AWAIT, begin + 3, 0, 0, 0, {0}}};
     append_steps(m, steps, TSR_COUNT(steps), buffers, COUNT, out);
 }

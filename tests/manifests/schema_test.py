@@ -14,13 +14,13 @@ sys.path.insert(0, str(ROOT / "tests/tools"))
 from validate import changed, validator
 
 
-def places(value, path=()):
+def members_of(value, path=()):
     """Yields (path, value) for every value inside a JSON value."""
     yield path, value
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(
         value, list) else ()
     for key, item in items:
-        yield from places(item, path + (key,))
+        yield from members_of(item, path + (key,))
 
 
 def may_lack(document, path):
@@ -47,7 +47,7 @@ def main():
             sys.exit(f"{name} {number // 2}: {error.message} at {list(error.path)}")
         if number > 16:
             continue
-        for path, value in places(document):
+        for path, value in members_of(document):
             if not path:
                 continue
             # Every member is required, no other is allowed, and every value has its type.

@@ -85,6 +85,8 @@ Test(anchor, copies_have_the_same_ports) {
             "entry 'p[N=2]': inputs 'x': expected f32, as in 'p[N=1]', got ui8");
     REFUSED(p.outputs[1].shape.rank = 1,
             "entry 'p[N=2]': outputs 'y': expected rank 2, as in 'p[N=1]', got 1");
+    REFUSED((p.entries[1].open = (tsr_open_dim){"N", 1, 2}, p.inputs[1].dim_times = 1),
+            "entry 'p[N=2]': open: expected the dim of 'p[N=1]', another copy of 'p'");
     REFUSED((p.entries[1].batch = 2, p.inputs[1].source = TSR_PORT_DATA),
             "entry 'p[N=2]': inputs 'x': expected the source argument, as in 'p[N=1]', got data");
 }

@@ -96,7 +96,7 @@ Test(collectives, bad_ones_are_refused) {
             "its operand a sum over virtual ranks, got spaces 16 and 16");
     REFUSED(e.arguments[SCATTER][0] = Y, "its result in a slot of each virtual rank");
     REFUSED(e.commands[SCATTER].kernel = TSR_COLLECTIVE_ALL_REDUCE,
-            "all_reduce: expected its result in one place");
+            "all_reduce: expected its result in one buffer");
     REFUSED(e.arguments[GATHER][0] = SUM, "expected a buffer that may be written, got space 17");
     REFUSED(e.buffers[PART].shape.dims[0] = 3,
             "types that fit 4 virtual ranks, got 3xf32 and 7xf32");

@@ -175,18 +175,26 @@ Test(config, unused_fields_are_not_written) {
 
 /* ---- bytes that must be refused ---- */
 
-Test(config, infinite_outputs_are_an_optional_feature) {
+Test(config, infinite_outputs_and_effects_are_optional_features) {
     tsr_ctx ctx = {0};
     tsr_arena arena = {0};
     char *json = NULL;
     size_t size = 0;
     tsr_config config = decode_example(&arena), again;
     config.entries[0].outputs[0].may_be_infinite = true;
+    config.entries[1].states_effects = true;
+    config.entries[1].effects = TSR_EFFECT_IO | TSR_EFFECT_COLLECTIVE;
     cr_assert_eq(tsr_config_encode(&ctx, &config, &arena, &json, &size).code, TSR_OK);
-    cr_assert_not_null(strstr(json, "\"optional\":[\"infinite-outputs\"]"));
+    cr_assert_not_null(strstr(json, "\"optional\":[\"effects\",\"infinite-outputs\"]"));
     cr_assert_eq(decode(&ctx, json, size, &arena, &again).code, TSR_OK, "%s", ctx.error.text);
     cr_assert(again.entries[0].outputs[0].may_be_infinite);
     cr_assert_not(again.entries[1].outputs[0].may_be_infinite);
+    cr_assert(!again.entries[0].states_effects && again.entries[1].states_effects);
+    cr_assert_eq(again.entries[1].effects, config.entries[1].effects);
+    char *word = strstr(json, "io\",\"collective");
+    *word ^= 1;
+    cr_assert_eq(decode(&ctx, json, size, &arena, &again).code, TSR_CORRUPT);
+    *word ^= 1;
     char *name = strstr(strstr(json, "\"infinite\":[\""), "[\"") + 2;
     *name ^= 1;
     cr_assert_eq(decode(&ctx, json, size, &arena, &again).code, TSR_CORRUPT);
@@ -643,7 +651,7 @@ Test(config, noise_is_refused) {
 /* ---- the program digest ---- */
 
 static tsr_config with_program(tsr_arena *arena) {
-    static const tsr_hyperparameter list[] = {{"eps", "1e-08"}, {"lr", "0.01"}};
+    static const tsr_hyperparameter list[] = {{"eps", "1e-08", false}, {"lr", "0.01", false}};
     tsr_config config = decode_example(arena);
     config.operations = tsr_hash("ops", 3);
     config.identity = (tsr_identity){{{0}}, 2, list};

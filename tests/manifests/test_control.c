@@ -57,7 +57,7 @@ Test(control, ranges_lie_in_each_other) {
             "commands[11]: unless: expected 1 ... 0 commands, got 2");
     REFUSED(c[REPEAT].grid = 0, "commands[1]: repeat: expected 1 ... 281474976710656 times, got 0");
     REFUSED(c[REPEAT].grid = UINT64_MAX, "times, got 18446744073709551615");
-    REFUSED(c[REPEAT].opcode = (tsr_opcode)26, "opcode: expected 1 ... 10 or 16 ... 25, got 26");
+    REFUSED(c[REPEAT].opcode = (tsr_opcode)26, "opcode: expected 1 ... 11 or 16 ... 25, got 26");
 }
 
 Test(control, only_so_many_lie_in_each_other) {
@@ -115,7 +115,7 @@ Test(control, ranges_write_the_workspace_alone) {
     REFUSED(e.arguments[ADD][2] = Y,
             "arguments[2]: expected a buffer in the workspace, written in a loop or branch, got "
             "space 3");
-    REFUSED(e.arguments[KEEP][0] = Y, "expected a buffer in the workspace");
+    REFUSED(e.arguments[COPY_SUM][0] = Y, "expected a buffer in the workspace");
     REFUSED(e.arguments[TAKE][0] = X, "expected a buffer that may be written, got input 'x'");
     REFUSED(e.arguments[TWICE][0] = Y, "commands[10]: arguments[0]: expected a buffer in the");
 }

@@ -3,6 +3,7 @@
  * Code for GPUs: encoding and decoding, the choice of an image for a device, and bytes that must be
  * refused.
  */
+#include "manifests/amd.h"
 #include "manifests/fatbin.h"
 #include "runtime/base/array.h"
 
@@ -147,7 +148,7 @@ static void refused(size_t at, uint32_t value, tsr_code code, const char *text) 
 Test(fatbin, refused) {
     enum { KERNELS = 20, SECOND = KERNELS + 36, MAP = SECOND + 36, IMAGES = MAP + 64 };
     refused(0, 0, TSR_CORRUPT, "GPU code does not begin with its mark");
-    refused(8, 5, TSR_VERSION, "GPU code has version 5; expected 1 to 4");
+    refused(8, 6, TSR_VERSION, "GPU code has version 6; expected 1 to 5");
     refused(12, 1u << 30, TSR_CORRUPT,
             "GPU code of 222 bytes cannot hold 1073741824 kernels and 2 images");
     refused(16, 0, TSR_CORRUPT, "GPU code of 222 bytes cannot hold 2 kernels and 0 images");
@@ -205,4 +206,58 @@ Test(fatbin, resident) {
     const tsr_fatbin_kernel unknown = {.threads = 128}, known = {.threads = 128, .registers = 32};
     cr_assert_eq(tsr_fatbin_resident(&unknown, 90), 0);
     cr_assert_eq(tsr_fatbin_resident(&known, 75), 0);
+}
+
+/* Code of AMD GPUs: its own fields, its own rule for matching. */
+Test(fatbin, amd) {
+    static const tsr_fatbin_image amd[] = {{TSR_FATBIN_HSACO, 0x10094, false, "\177ELF 9.4", 9},
+                                           {TSR_FATBIN_HSACO, 0x942, true, "\177ELF 942", 9},
+                                           {TSR_FATBIN_CUBIN, 90, false, "\177ELF", 5}};
+    tsr_fatbin_kernel kernel = {.threads = 256,
+                                .programs = 8,
+                                .registers = 100,
+                                .static_bytes = 4096,
+                                .scalar_registers = 40,
+                                .accumulators = 32};
+    const tsr_fatbin fatbin = {&kernel, 1, amd, 3};
+    void *bytes = NULL;
+    size_t size = 0;
+    tsr_fatbin got;
+    cr_assert_eq(tsr_fatbin_encode(&ctx, &fatbin, &arena, &bytes, &size).code, TSR_OK);
+    cr_assert_eq(((unsigned char *)bytes)[8], 5, "the version");
+    cr_assert_eq(tsr_fatbin_decode(&ctx, bytes, size, &arena, &got).code, TSR_OK, "%s",
+                 ctx.error.text);
+    cr_assert_arr_eq(got.kernels, &kernel, sizeof kernel);
+    cr_assert(tsr_fatbin_match_amd(&got, 0x942) == &got.images[1], "its own code first");
+    cr_assert(tsr_fatbin_match_amd(&got, 0x950) == &got.images[0], "generic code");
+    cr_assert(!tsr_fatbin_match_amd(&got, 0x90a) && !tsr_fatbin_match_amd(&got, 0x1100));
+    cr_assert(tsr_fatbin_match(&got, 90) == &got.images[2] && !tsr_fatbin_match(&got, 100));
+    ((unsigned char *)bytes)[8] = 4; /* versions before 5 have no such code, and fewer fields */
+    cr_assert_eq(tsr_fatbin_decode(&ctx, bytes, size, &arena, &got).code, TSR_CORRUPT);
+}
+
+/* Waves of a SIMD: limited by each resource in turn. Values as in LLVM's tables, which
+ * compiler/target/code_objects compares for whole programs. */
+Test(fatbin, waves) {
+    static const struct {
+        uint32_t arch, threads, registers, scalars, bytes, waves;
+    } rows[] = {{0x942, 256, 24, 30, 0, 8},    {0x942, 256, 65, 30, 0, 7},
+                {0x942, 256, 129, 30, 0, 3},   {0x942, 256, 24, 30, 40000, 1},
+                {0x942, 256, 24, 112, 0, 7},   {0x950, 256, 24, 30, 40000, 4},
+                {0x1100, 256, 97, 200, 0, 12}, {0x1102, 256, 97, 200, 0, 9},
+                {0x1100, 64, 24, 30, 60000, 1}};
+    for (size_t i = 0; i < TSR_COUNT(rows); i++) {
+        const tsr_fatbin_kernel kernel = {.threads = rows[i].threads,
+                                          .programs = 1,
+                                          .registers = rows[i].registers,
+                                          .scalar_registers = rows[i].scalars,
+                                          .static_bytes = rows[i].bytes};
+        cr_assert_eq(tsr_amd_waves(&kernel, rows[i].arch), rows[i].waves, "row %zu: %u", i,
+                     tsr_amd_waves(&kernel, rows[i].arch));
+    }
+    const tsr_fatbin_kernel unknown = {.threads = 64, .programs = 1};
+    cr_assert_eq(tsr_amd_waves(&unknown, 0x942), 0);
+    cr_assert_eq(tsr_amd_waves(&unknown, 0x803), 0);
+    cr_assert(tsr_amd_find("gfx90a:sramecc+:xnack-")->arch == 0x90a && !tsr_amd_find("gfx90") &&
+              !tsr_amd_find("gfx1100x"));
 }

@@ -60,15 +60,16 @@ static tsr_result encode_deployment(tsr_ctx *ctx, const subject *s, tsr_arena *a
 }
 
 static void check(action act, unsigned allocations_min) {
-    tsr_arena kept = {0};
+    tsr_arena owner = {0};
     tsr_ctx ctx = {0};
     subject s = {0};
     cJSON_Hooks hooks = {.malloc_fn = __wrap_malloc, .free_fn = free};
     cJSON_InitHooks(&hooks);
-    s.config = random_config(3, 60, &kept); /* more than one block of an arena */
-    s.program = random_program(3, 300, &s.config, &kept);
-    cr_assert_eq(tsr_config_encode(&ctx, &s.config, &kept, &s.json, &s.json_size).code, TSR_OK);
-    cr_assert_eq(tsr_program_encode(&ctx, &s.program, &kept, &s.bytes, &s.bytes_size).code, TSR_OK);
+    s.config = random_config(3, 60, &owner); /* more than one block of an arena */
+    s.program = random_program(3, 300, &s.config, &owner);
+    cr_assert_eq(tsr_config_encode(&ctx, &s.config, &owner, &s.json, &s.json_size).code, TSR_OK);
+    cr_assert_eq(tsr_program_encode(&ctx, &s.program, &owner, &s.bytes, &s.bytes_size).code,
+                 TSR_OK);
     for (failing = 0;; failing++) {
         static const char zeros[sizeof(tsr_config)];
         char out[sizeof(tsr_config)] = {0};
@@ -85,7 +86,7 @@ static void check(action act, unsigned allocations_min) {
     }
     cr_assert_geq(failing, allocations_min, "%u", failing);
     failing = UINT32_MAX;
-    tsr_arena_finish(&kept);
+    tsr_arena_finish(&owner);
 }
 
 Test(memory, encode_config) { check(encode_config, 10); }

@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum { K_MAKE, K_USE, KERNELS };
-enum { X, Y, A, B, BACK, KEPT, KEPT_B, BUFFERS };
+enum { X, Y, A, B, BACK, OFFLOADED_COPY, OFFLOADED_COPY_B, BUFFERS };
 enum {
     MAKE_A,
     OFFLOAD, /* copies a to the host */
@@ -18,7 +18,7 @@ enum {
     MAKE_A_AGAIN, /* overwrites a */
     OFFLOAD_B,
     AWAIT_B,
-    PREFETCH, /* copies a back to the place of b */
+    PREFETCH, /* copies a back to the slot of b */
     USE_A,    /* during the prefetch */
     AWAIT_BACK,
     USE,
@@ -26,9 +26,9 @@ enum {
 };
 
 static tsr_config_port inputs[] = {
-    {"x", TSR_DTYPE_F32, {1, {32}}, TSR_PORT_ARGUMENT, false, false}};
+    {"x", TSR_DTYPE_F32, {1, {32}}, TSR_PORT_ARGUMENT, false, false, NULL, 0}};
 static tsr_config_port outputs[] = {
-    {"y", TSR_DTYPE_F32, {1, {32}}, TSR_PORT_ARGUMENT, false, false}};
+    {"y", TSR_DTYPE_F32, {1, {32}}, TSR_PORT_ARGUMENT, false, false, NULL, 0}};
 static tsr_config_entry config_entry = {.name = "f",
                                         .kind = TSR_ENTRY_TRAIN,
                                         .batch = 4,
@@ -56,31 +56,36 @@ typedef struct example {
 
 static void make_example(example *e) {
     static const tsr_program_buffer buffers[BUFFERS] = {
-        [X] = {TSR_SPACE_INPUT, 0, 0, TSR_DTYPE_F32, {1, {32}}, ""},
-        [Y] = {TSR_SPACE_OUTPUT, 0, 0, TSR_DTYPE_F32, {1, {32}}, ""},
-        [A] = {TSR_SPACE_WORKSPACE, 0, 0, TSR_DTYPE_F32, {1, {32}}, "a"},
-        [B] = {TSR_SPACE_WORKSPACE, 0, 128, TSR_DTYPE_F32, {1, {16}}, "b"},
-        [BACK] = {TSR_SPACE_WORKSPACE, 0, 128, TSR_DTYPE_F32, {1, {32}}, "a"},
-        [KEPT] = {TSR_SPACE_HOST, 0, 64, TSR_DTYPE_F32, {1, {32}}, "a"},
-        [KEPT_B] = {TSR_SPACE_HOST, 0, 0, TSR_DTYPE_F32, {1, {16}}, ""},
+        [X] = {TSR_SPACE_INPUT, 0, 0, TSR_DTYPE_F32, {1, {32}}, "", 0},
+        [Y] = {TSR_SPACE_OUTPUT, 0, 0, TSR_DTYPE_F32, {1, {32}}, "", 0},
+        [A] = {TSR_SPACE_WORKSPACE, 0, 0, TSR_DTYPE_F32, {1, {32}}, "a", 0},
+        [B] = {TSR_SPACE_WORKSPACE, 0, 128, TSR_DTYPE_F32, {1, {16}}, "b", 0},
+        [BACK] = {TSR_SPACE_WORKSPACE, 0, 128, TSR_DTYPE_F32, {1, {32}}, "a", 0},
+        [OFFLOADED_COPY] = {TSR_SPACE_HOST, 0, 64, TSR_DTYPE_F32, {1, {32}}, "a", 0},
+        [OFFLOADED_COPY_B] = {TSR_SPACE_HOST, 0, 0, TSR_DTYPE_F32, {1, {16}}, "", 0},
     };
     static const tsr_program_command commands[COMMANDS] = {
-        [MAKE_A] = {TSR_OP_LAUNCH, K_MAKE, 1, 0, 2, 1, NULL, ""},
-        [OFFLOAD] = {TSR_OP_OFFLOAD, 0, 0, 0, 2, 0, NULL, "m.mlir:1:1"},
-        [MAKE_B] = {TSR_OP_LAUNCH, K_MAKE, 1, 0, 2, 1, NULL, ""},
-        [AWAIT] = {TSR_OP_AWAIT, OFFLOAD, 0, 0, 0, 0, NULL, ""},
-        [MAKE_A_AGAIN] = {TSR_OP_LAUNCH, K_MAKE, 1, 0, 2, 1, NULL, ""},
-        [OFFLOAD_B] = {TSR_OP_OFFLOAD, 0, 0, 0, 2, 0, NULL, ""},
-        [AWAIT_B] = {TSR_OP_AWAIT, OFFLOAD_B, 0, 0, 0, 0, NULL, ""},
-        [PREFETCH] = {TSR_OP_PREFETCH, 0, 0, 0, 2, 0, NULL, ""},
-        [USE_A] = {TSR_OP_LAUNCH, K_USE, 1, 0, 2, 1, NULL, ""},
-        [AWAIT_BACK] = {TSR_OP_AWAIT, PREFETCH, 0, 0, 0, 0, NULL, ""},
-        [USE] = {TSR_OP_LAUNCH, K_USE, 1, 0, 3, 2, NULL, ""},
+        [MAKE_A] = {TSR_OP_LAUNCH, K_MAKE, 1, 0, 2, 1, NULL, "", 0, 0},
+        [OFFLOAD] = {TSR_OP_OFFLOAD, 0, 0, 0, 2, 0, NULL, "m.mlir:1:1", 0, 0},
+        [MAKE_B] = {TSR_OP_LAUNCH, K_MAKE, 1, 0, 2, 1, NULL, "", 0, 0},
+        [AWAIT] = {TSR_OP_AWAIT, OFFLOAD, 0, 0, 0, 0, NULL, "", 0, 0},
+        [MAKE_A_AGAIN] = {TSR_OP_LAUNCH, K_MAKE, 1, 0, 2, 1, NULL, "", 0, 0},
+        [OFFLOAD_B] = {TSR_OP_OFFLOAD, 0, 0, 0, 2, 0, NULL, "", 0, 0},
+        [AWAIT_B] = {TSR_OP_AWAIT, OFFLOAD_B, 0, 0, 0, 0, NULL, "", 0, 0},
+        [PREFETCH] = {TSR_OP_PREFETCH, 0, 0, 0, 2, 0, NULL, "", 0, 0},
+        [USE_A] = {TSR_OP_LAUNCH, K_USE, 1, 0, 2, 1, NULL, "", 0, 0},
+        [AWAIT_BACK] = {TSR_OP_AWAIT, PREFETCH, 0, 0, 0, 0, NULL, "", 0, 0},
+        [USE] = {TSR_OP_LAUNCH, K_USE, 1, 0, 3, 2, NULL, "", 0, 0},
     };
     static const uint32_t arguments[COMMANDS][3] = {
-        [MAKE_A] = {X, A},       [OFFLOAD] = {KEPT, A},     [MAKE_B] = {A, B},
-        [MAKE_A_AGAIN] = {X, A}, [OFFLOAD_B] = {KEPT_B, B}, [PREFETCH] = {BACK, KEPT},
-        [USE_A] = {A, Y},        [USE] = {A, BACK, Y},
+        [MAKE_A] = {X, A},
+        [OFFLOAD] = {OFFLOADED_COPY, A},
+        [MAKE_B] = {A, B},
+        [MAKE_A_AGAIN] = {X, A},
+        [OFFLOAD_B] = {OFFLOADED_COPY_B, B},
+        [PREFETCH] = {BACK, OFFLOADED_COPY},
+        [USE_A] = {A, Y},
+        [USE] = {A, BACK, Y},
     };
     *e = (example){.program = {KERNELS, 1, kernel_names, &e->entry},
                    .entry = {.name = "f",
@@ -154,7 +159,7 @@ Test(offloads, without_them_the_bytes_are_those_of_before) {
     make_example(&e);
     e.commands[OFFLOAD] = e.commands[MAKE_B];
     e.entry.command_count = MAKE_B;
-    e.entry.buffer_count = KEPT;
+    e.entry.buffer_count = OFFLOADED_COPY;
     cr_assert_eq(tsr_program_encode(&ctx, &e.program, &arena, &bytes, &size).code, TSR_OK);
     cr_assert_eq(((unsigned char *)bytes)[8], 1);
     e.entry.buffer_count = BUFFERS;
@@ -166,9 +171,9 @@ Test(offloads, without_them_the_bytes_are_those_of_before) {
 #define REFUSED EXAMPLE_REFUSED
 
 static void swap(tsr_program_command *a, tsr_program_command *b) {
-    tsr_program_command kept = *a;
+    tsr_program_command saved = *a;
     *a = *b;
-    *b = kept;
+    *b = saved;
 }
 
 Test(offloads, fields_are_those_of_a_copy) {
@@ -178,25 +183,26 @@ Test(offloads, fields_are_those_of_a_copy) {
             "commands[1]: offload: expected kernel, grid and written_from 0, got 0, 0 and 1");
     REFUSED(c[PREFETCH].kernel = 1, "prefetch: expected kernel, grid and written_from 0, got 1, 0");
     REFUSED(c[PREFETCH].grid = 2, "prefetch: expected kernel, grid and written_from 0, got 0, 2");
-    REFUSED(e.buffers[KEPT].shape.dims[0] = 16,
+    REFUSED(e.buffers[OFFLOADED_COPY].shape.dims[0] = 16,
             "commands[1]: offload: expected one type, got 16xf32 and 32xf32");
     REFUSED(e.buffers[BACK].dtype = TSR_DTYPE_I32,
             "commands[7]: prefetch: expected one type, got 32xi32 and 32xf32");
-    REFUSED(e.buffers[A].shape.dims[0] = e.buffers[KEPT].shape.dims[0] =
+    REFUSED(e.buffers[A].shape.dims[0] = e.buffers[OFFLOADED_COPY].shape.dims[0] =
                 e.buffers[BACK].shape.dims[0] = 0,
             "commands[1]: offload: expected at least one byte, got none");
-    REFUSED(e.buffers[KEPT].index = 1, "buffers[5]: index: expected 0 in the workspace, got 1");
-    REFUSED(e.buffers[KEPT].offset_bytes = 32,
+    REFUSED(e.buffers[OFFLOADED_COPY].index = 1,
+            "buffers[5]: index: expected 0 in the workspace, got 1");
+    REFUSED(e.buffers[OFFLOADED_COPY].offset_bytes = 32,
             "buffers[5]: offset: expected a multiple of 64, got 32");
-    REFUSED(e.buffers[KEPT].offset_bytes = TSR_PROGRAM_VRANK_BYTES_MAX - 64,
+    REFUSED(e.buffers[OFFLOADED_COPY].offset_bytes = TSR_PROGRAM_VRANK_BYTES_MAX - 64,
             "buffers[5]: expected 128 bytes at offset 281474976710592 inside");
 }
 
 Test(offloads, the_host_is_written_by_offloads_and_read_by_prefetches) {
-    REFUSED(e.arguments[MAKE_B][1] = KEPT_B,
+    REFUSED(e.arguments[MAKE_B][1] = OFFLOADED_COPY_B,
             "commands[2]: arguments[1]: expected the host's memory in an offload or prefetch "
             "alone, got opcode 1");
-    REFUSED(e.arguments[USE][1] = KEPT,
+    REFUSED(e.arguments[USE][1] = OFFLOADED_COPY,
             "commands[10]: arguments[1]: expected the host's memory in an offload or prefetch "
             "alone, got opcode 1");
     REFUSED(c[OFFLOAD_B] = c[AWAIT_B] = c[MAKE_B],
@@ -241,9 +247,9 @@ Test(offloads, what_is_copied_is_left_alone_until_it_is_awaited) {
     REFUSED(e.arguments[USE_A][1] = B,
             "commands[8]: arguments[1]: expected command 7 to be awaited before buffer 4, to which "
             "it copies, is touched, got buffer 3");
-    /* Another offload overwrites the place of one that is in flight. */
+    /* Another offload overwrites the slot of one that is in flight. */
     REFUSED((c[MAKE_B] = c[OFFLOAD_B], c[OFFLOAD_B] = c[AWAIT_B], c[OFFLOAD_B].kernel = MAKE_B,
-             e.buffers[KEPT_B].offset_bytes = 128, c[AWAIT_B] = c[MAKE_A_AGAIN]),
+             e.buffers[OFFLOADED_COPY_B].offset_bytes = 128, c[AWAIT_B] = c[MAKE_A_AGAIN]),
             "commands[2]: arguments[0]: expected command 1 to be awaited before buffer 5, to which "
             "it copies, is touched, got buffer 6");
     /* A prefetch of a value that has not arrived. */
@@ -254,7 +260,7 @@ Test(offloads, what_is_copied_is_left_alone_until_it_is_awaited) {
     REFUSED((swap(&c[OFFLOAD_B], &c[PREFETCH]), swap(&c[AWAIT_B], &c[USE_A]),
              c[AWAIT_BACK].kernel = OFFLOAD_B, c[USE_A].kernel = PREFETCH,
              e.buffers[BACK].offset_bytes = 192, e.entry.workspace_bytes = 320,
-             e.buffers[KEPT_B].offset_bytes = 128),
+             e.buffers[OFFLOADED_COPY_B].offset_bytes = 128),
             "commands[7]: arguments[0]: expected command 5 to be awaited before buffer 5, which it "
             "copies, is written, got buffer 6");
 }
@@ -263,9 +269,9 @@ Test(offloads, may_read_what_another_one_reads) {
     example e;
     tsr_ctx ctx = {0};
     make_example(&e);
-    e.buffers[KEPT_B].offset_bytes = 192; /* a is copied to two places at the same time */
-    e.buffers[KEPT_B].shape = e.buffers[B].shape = (tsr_shape){1, {32}};
-    e.arguments[MAKE_B][0] = KEPT_B;
+    e.buffers[OFFLOADED_COPY_B].offset_bytes = 192; /* a is copied to two slots at the same time */
+    e.buffers[OFFLOADED_COPY_B].shape = e.buffers[B].shape = (tsr_shape){1, {32}};
+    e.arguments[MAKE_B][0] = OFFLOADED_COPY_B;
     e.arguments[MAKE_B][1] = A;
     e.commands[MAKE_B].opcode = TSR_OP_OFFLOAD;
     e.commands[MAKE_B].kernel = e.commands[MAKE_B].written_from = 0;
@@ -279,37 +285,42 @@ Test(offloads, may_read_what_another_one_reads) {
 }
 
 Test(offloads, what_comes_back_is_what_went) {
-    REFUSED(e.buffers[KEPT_B].offset_bytes = 64, "commands[7]: prefetch: expected the value that "
-                                                 "was offloaded there last, which is 16xf32 at 64 "
-                                                 "by command 5, got 32xf32 at 64");
-    REFUSED((e.buffers[KEPT_B].offset_bytes = 128, e.buffers[KEPT_B].shape = e.buffers[A].shape,
-             e.arguments[OFFLOAD_B][1] = A),
+    REFUSED(e.buffers[OFFLOADED_COPY_B].offset_bytes = 64,
+            "commands[7]: prefetch: expected the value that "
+            "was offloaded there last, which is 16xf32 at 64 "
+            "by command 5, got 32xf32 at 64");
+    REFUSED((e.buffers[OFFLOADED_COPY_B].offset_bytes = 128,
+             e.buffers[OFFLOADED_COPY_B].shape = e.buffers[A].shape, e.arguments[OFFLOAD_B][1] = A),
             "commands[7]: prefetch: expected the value that was offloaded there last, which is "
             "32xf32 at 128 "
             "by command 5, got 32xf32 at 64");
-    REFUSED((e.buffers[BACK].shape = e.buffers[KEPT_B].shape, e.arguments[PREFETCH][1] = KEPT_B,
-             e.arguments[OFFLOAD_B][0] = KEPT, e.arguments[OFFLOAD_B][1] = A),
+    REFUSED((e.buffers[BACK].shape = e.buffers[OFFLOADED_COPY_B].shape,
+             e.arguments[PREFETCH][1] = OFFLOADED_COPY_B,
+             e.arguments[OFFLOAD_B][0] = OFFLOADED_COPY, e.arguments[OFFLOAD_B][1] = A),
             "commands[7]: prefetch: expected an offload before it to 16xf32 at 0, got none");
-    REFUSED(e.buffers[KEPT_B].offset_bytes = 128,
+    REFUSED(e.buffers[OFFLOADED_COPY_B].offset_bytes = 128,
             "commands[7]: prefetch: expected the value that was offloaded there last, which is "
             "16xf32 at 128 "
             "by command 5, got 32xf32 at 64");
-    REFUSED((e.buffers[BACK].dtype = TSR_DTYPE_I32, e.buffers[KEPT_B].shape.dims[0] = 32,
-             e.buffers[B].shape.dims[0] = 32, e.buffers[KEPT_B].dtype = TSR_DTYPE_I32,
-             e.buffers[KEPT_B].offset_bytes = 64, e.arguments[OFFLOAD_B][0] = KEPT,
-             e.arguments[PREFETCH][1] = KEPT_B),
+    REFUSED((e.buffers[BACK].dtype = TSR_DTYPE_I32, e.buffers[OFFLOADED_COPY_B].shape.dims[0] = 32,
+             e.buffers[B].shape.dims[0] = 32, e.buffers[OFFLOADED_COPY_B].dtype = TSR_DTYPE_I32,
+             e.buffers[OFFLOADED_COPY_B].offset_bytes = 64,
+             e.arguments[OFFLOAD_B][0] = OFFLOADED_COPY,
+             e.arguments[PREFETCH][1] = OFFLOADED_COPY_B),
             "commands[7]: prefetch: expected the value that was offloaded there last, which is "
             "32xf32 at 64 "
             "by command 5, got 32xi32 at 64");
-    REFUSED((e.buffers[BACK].shape = e.buffers[KEPT_B].shape, e.arguments[PREFETCH][1] = KEPT_B,
-             e.buffers[KEPT_B].offset_bytes = 128, e.arguments[OFFLOAD_B][0] = KEPT,
-             e.arguments[OFFLOAD_B][1] = A),
+    REFUSED((e.buffers[BACK].shape = e.buffers[OFFLOADED_COPY_B].shape,
+             e.arguments[PREFETCH][1] = OFFLOADED_COPY_B,
+             e.buffers[OFFLOADED_COPY_B].offset_bytes = 128,
+             e.arguments[OFFLOAD_B][0] = OFFLOADED_COPY, e.arguments[OFFLOAD_B][1] = A),
             "commands[7]: prefetch: expected the value that was offloaded there last, which is "
             "32xf32 at 64 "
             "by command 5, got 16xf32 at 128");
-    REFUSED((e.buffers[BACK].shape = e.buffers[KEPT_B].shape, e.arguments[PREFETCH][1] = KEPT_B,
-             e.buffers[KEPT_B].offset_bytes = 192, e.arguments[OFFLOAD_B][0] = KEPT,
-             e.arguments[OFFLOAD_B][1] = A),
+    REFUSED((e.buffers[BACK].shape = e.buffers[OFFLOADED_COPY_B].shape,
+             e.arguments[PREFETCH][1] = OFFLOADED_COPY_B,
+             e.buffers[OFFLOADED_COPY_B].offset_bytes = 192,
+             e.arguments[OFFLOAD_B][0] = OFFLOADED_COPY, e.arguments[OFFLOAD_B][1] = A),
             "commands[7]: prefetch: expected an offload before it to 16xf32 at 192, got none");
 }
 
@@ -318,9 +329,9 @@ Test(offloads, a_place_is_taken_anew) {
     example e;
     tsr_ctx ctx = {0};
     make_example(&e);
-    e.arguments[OFFLOAD_B][0] = KEPT;
+    e.arguments[OFFLOAD_B][0] = OFFLOADED_COPY;
     e.arguments[OFFLOAD_B][1] = A;
-    e.entry.buffer_count = KEPT_B;
+    e.entry.buffer_count = OFFLOADED_COPY_B;
     cr_assert_eq(tsr_program_verify(&ctx, &e.program, &config, TSR_INTERNAL).code, TSR_OK, "%s",
                  ctx.error.text);
 }
@@ -363,18 +374,18 @@ Test(offloads, stand_in_one_list_with_their_await) {
 Test(offloads, only_so_many_are_in_flight) {
     enum { MOST = TSR_PROGRAM_IN_FLIGHT_MAX };
     static tsr_program_command commands[2 * (MOST + 1) + 2];
-    static tsr_program_buffer buffers[KEPT + MOST + 1];
+    static tsr_program_buffer buffers[OFFLOADED_COPY + MOST + 1];
     static uint32_t arguments[MOST + 1][2];
     for (uint32_t count = MOST; count <= MOST + 1; count++) {
         example e;
         tsr_ctx ctx = {0};
         make_example(&e);
-        memcpy(buffers, e.buffers, KEPT * sizeof *buffers);
+        memcpy(buffers, e.buffers, OFFLOADED_COPY * sizeof *buffers);
         commands[0] = e.commands[MAKE_A];
         for (uint32_t i = 0; i < count; i++) {
-            buffers[KEPT + i] = e.buffers[KEPT];
-            buffers[KEPT + i].offset_bytes = 128 * (count - i);
-            arguments[i][0] = KEPT + i;
+            buffers[OFFLOADED_COPY + i] = e.buffers[OFFLOADED_COPY];
+            buffers[OFFLOADED_COPY + i].offset_bytes = 128 * (count - i);
+            arguments[i][0] = OFFLOADED_COPY + i;
             arguments[i][1] = A;
             commands[1 + i] = e.commands[OFFLOAD];
             commands[1 + i].arguments = arguments[i];
@@ -385,7 +396,7 @@ Test(offloads, only_so_many_are_in_flight) {
         e.entry.commands = commands;
         e.entry.command_count = 2 + 2 * count;
         e.entry.buffers = buffers;
-        e.entry.buffer_count = KEPT + count;
+        e.entry.buffer_count = OFFLOADED_COPY + count;
         tsr_code code = tsr_program_verify(&ctx, &e.program, &config, TSR_CORRUPT).code;
         cr_assert_eq(code, count <= MOST ? TSR_OK : TSR_CORRUPT, "%s", ctx.error.text);
         if (code)
@@ -411,9 +422,10 @@ Test(offloads, what_is_copied_is_in_use_until_it_is_awaited) {
     for (int i = 0; i < COMMANDS; i++)
         cr_expect_eq(live[i], want[i], "command %d: %lu, expected %lu", i, live[i], want[i]);
     cr_expect_eq(tsr_program_space_bytes(&e.entry, TSR_SPACE_HOST), 192);
-    cr_expect_eq(tsr_program_command_bytes(&e.entry, &e.commands[OFFLOAD]), 128, "read once");
-    cr_expect_eq(tsr_program_command_bytes(&e.entry, &e.commands[PREFETCH]), 128, "written once");
-    cr_expect_eq(tsr_program_command_bytes(&e.entry, &e.commands[AWAIT]), 0);
+    cr_expect_eq(tsr_program_command_bytes(&e.entry, &e.commands[OFFLOAD], NULL), 128, "read once");
+    cr_expect_eq(tsr_program_command_bytes(&e.entry, &e.commands[PREFETCH], NULL), 128,
+                 "written once");
+    cr_expect_eq(tsr_program_command_bytes(&e.entry, &e.commands[AWAIT], NULL), 0);
     tsr_arena_finish(&arena);
 }
 

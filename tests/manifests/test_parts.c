@@ -207,7 +207,7 @@ Test(parts, bad_ones_are_refused) {
             "expected 3xf32 as a virtual rank's part of tensor 'm' has, got 3xi32");
     REFUSED(e.buffers[M_PART].index = 2, "an entry of kind train may write, got constant 'c'");
     REFUSED((e.buffers[W].space = TSR_SPACE_PART, e.buffers[W].shape = e.buffers[W_PART].shape),
-            "all_gather: expected its result in one place");
+            "all_gather: expected its result in one buffer");
     REFUSED((e.commands[GATHER].opcode = TSR_OP_COPY, e.commands[GATHER].kernel = 0,
              e.arguments[GATHER][0] = M_PART),
             "arguments[0]: expected a buffer seen outside of loops over virtual ranks");

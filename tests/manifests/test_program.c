@@ -317,13 +317,13 @@ Test(program, magic_and_version) {
     cr_assert_eq(tsr_program_encode(&ctx, &e.program, &arena, &bytes, &size).code, TSR_OK);
     ((char *)bytes)[8] = TSR_PROGRAM_VERSION + 1;
     cr_assert_eq(decode_copy(&ctx, bytes, size, &config, &arena, &program).code, TSR_VERSION);
-    cr_assert(strstr(ctx.error.text, "program: version: expected 9, got 10; it needs a newer"));
+    cr_assert(strstr(ctx.error.text, "program: version: expected 11, got 12; it needs a newer"));
     ((char *)bytes)[8] = 2;
     cr_assert_eq(decode_copy(&ctx, bytes, size, &config, &arena, &program).code, TSR_CORRUPT);
     cr_assert_str_eq(ctx.error.text, "program: version: expected 1 for its contents, got 2");
     ((char *)bytes)[8] = 0;
     cr_assert_eq(decode_copy(&ctx, bytes, size, &config, &arena, &program).code, TSR_CORRUPT);
-    cr_assert_str_eq(ctx.error.text, "program: version: expected 1 ... 9, got 0");
+    cr_assert_str_eq(ctx.error.text, "program: version: expected 1 ... 11, got 0");
     ((char *)bytes)[0] = 't';
     cr_assert_eq(decode_copy(&ctx, bytes, size, &config, &arena, &program).code, TSR_CORRUPT);
     cr_assert(strstr(ctx.error.text, "expected the magic 'TSRPROG'"));
@@ -386,8 +386,8 @@ Test(program, kernels_and_entries_are_checked) {
 }
 
 Test(program, buffers_are_checked) {
-    REFUSED(buffers[0].space = 0, AT_BUFFER(0) "space: expected 1 ... 6 or 16 ... 19, got 0");
-    REFUSED(buffers[0].space = 7, AT_BUFFER(0) "space: expected 1 ... 6 or 16 ... 19, got 7");
+    REFUSED(buffers[0].space = 0, AT_BUFFER(0) "space: expected 1 ... 7 or 16 ... 19, got 0");
+    REFUSED(buffers[0].space = 8, AT_BUFFER(0) "space: expected 1 ... 7 or 16 ... 19, got 8");
     REFUSED(buffers[0].space = 16,
             AT_BUFFER(0) "space: expected one of an entry without virtual ranks, got 16");
     REFUSED(buffers[1].index = 2, AT_BUFFER(1) "index: expected less than 2, got 2");
@@ -419,7 +419,12 @@ Test(program, buffers_are_checked) {
 }
 
 Test(program, commands_are_checked) {
-    REFUSED(launch->opcode = 11, AT_LAUNCH "opcode: expected 1 ... 10 or 16 ... 25, got 11");
+    REFUSED(launch->opcode = 12, AT_LAUNCH "opcode: expected 1 ... 11 or 16 ... 25, got 12");
+    REFUSED(launch->opcode = TSR_OP_VERIFY,
+            AT_LAUNCH "verify: expected 1 argument, written_from 1 and kernel 0, got 3, 2 and 1");
+    REFUSED((launch->opcode = TSR_OP_VERIFY, launch->argument_count = launch->written_from = 1,
+             launch->kernel = 0, launch->grid = launch->cost = UINT64_C(0x7ff8000000000000)),
+            AT_LAUNCH "verify: expected bounds in order, got nan and nan");
     REFUSED(launch->kernel = 2, AT_LAUNCH "kernel: expected less than 2, got 2");
     REFUSED(launch->grid = 0, AT_LAUNCH "grid: expected 1 ... 2^63 - 1, got 0");
     REFUSED(launch->grid = UINT64_MAX,
@@ -501,7 +506,7 @@ Test(program, prepacked_buffers_are_listed_and_come_back) {
     cr_assert_eq(tsr_program_next_prepacked(&program, &cursor), &program.entries[0].buffers[4]);
     cr_assert_null(tsr_program_next_prepacked(&program, &cursor));
     tsr_program_format(&program, &config, &text);
-    cr_assert(strstr(text.bytes, "%4 = prepared 0 : 4x3xf32\n"), "%s", text.bytes);
+    cr_assert(strstr(text.bytes, "%4 = prepacked 0 : 4x3xf32\n"), "%s", text.bytes);
     cr_assert(strstr(text.bytes, "0: prepare @_k1 grid 4 cost 24 read %1 write %4"), "%s",
               text.bytes);
     ((char *)bytes)[8] = 1; /* a reader of version 1 would not know them */

@@ -133,9 +133,9 @@ Test(regions, come_back_and_are_listed) {
     } while (0)
 
 static void swap(tsr_program_command *a, tsr_program_command *b) {
-    tsr_program_command kept = *a;
+    tsr_program_command saved = *a;
     *a = *b;
-    *b = kept;
+    *b = saved;
 }
 
 Test(regions, a_broken_order_is_refused) {
@@ -185,14 +185,14 @@ Test(regions, arguments_are_checked) {
     REFUSED(commands[ENTER].grid = 1, "commands[1]: grid: expected 0, got 1");
     REFUSED(commands[ENTER].argument_count = 1, "commands[1]: expected no arguments, got 1");
     REFUSED(commands[EXPORT].argument_count = 1,
-            "commands[4]: expected as many places as values, got 1 in all");
+            "commands[4]: expected as many targets as values, got 1 in all");
     REFUSED(commands[EXPORT].written_from = 2, "commands[4]: written_from: expected 1, got 2");
     REFUSED(e.arguments[EXPORT][1] = 3,
             "commands[4]: arguments[0]: expected one of the two in a tensor, got spaces 3 and 4");
     REFUSED(e.buffers[2].shape.dims[0] = 3,
-            "commands[0]: arguments[0]: expected 3xf32 as its place has, got 4xf32");
-    REFUSED(commands[AWAIT_IMPORT].opcode = 11,
-            "commands[6]: opcode: expected 1 ... 10 or 16 ... 25, got 11");
+            "commands[0]: arguments[0]: expected 3xf32 as its tensor has, got 4xf32");
+    REFUSED(commands[AWAIT_IMPORT].opcode = 12,
+            "commands[6]: opcode: expected 1 ... 11 or 16 ... 25, got 12");
 }
 
 Test(regions, names_and_handlers_are_checked) {

@@ -85,7 +85,7 @@ Test(vranks, bad_ones_are_refused) {
     REFUSED(e.buffers[PART].offset_bytes = 8, "a multiple of 64, got 8");
     REFUSED(e.buffers[PART].offset_bytes = UINT64_C(1) << 48, "inside the workspace");
     REFUSED(e.buffers[SUM].index = 1, "expected 0 in the workspace, got 1");
-    REFUSED(e.buffers[Y].space = (tsr_space)20, "space: expected 1 ... 6 or 16 ... 19, got 20");
+    REFUSED(e.buffers[Y].space = (tsr_space)20, "space: expected 1 ... 7 or 16 ... 19, got 20");
     REFUSED(e.commands[0].grid = 0, "each_vrank: expected 1 ... 4 commands, got 0");
     REFUSED(e.commands[0].grid = 5, "each_vrank: expected 1 ... 4 commands, got 5");
     REFUSED(e.commands[0].kernel = 1, "each_vrank: expected no arguments");

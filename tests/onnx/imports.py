@@ -6,7 +6,6 @@ imports.py AOT RUN
 """
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
 
@@ -14,23 +13,13 @@ import numpy as np
 
 import writer as w
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from checks import expect, finish, run  # noqa: E402
+
 AOT, RUN = (str(pathlib.Path(word).resolve()) for word in sys.argv[1:3])
 TARGET = '--target=cpu:x86-64-v2'
 USAGE, IO, COMPILE, MISMATCH = 6, 7, 9, 12
 rng = np.random.default_rng(7)
-failures = checks = 0
-
-
-def expect(what, holds, *more):
-    global failures, checks
-    checks += 1
-    if not holds:
-        failures += 1
-        print(f'FAILED: {what}', *more)
-
-
-def run(folder, *words):
-    return subprocess.run(words, cwd=folder, capture_output=True, text=True, errors='replace', timeout=300)
 
 
 def build(folder, *words):
@@ -72,7 +61,7 @@ def check_perceptron(folder):
     (folder / 'm.onnx').write_bytes(data)
     process = run(folder, AOT, 'build', 'm.onnx', '-o', 'm.tsb', TARGET)
     expect('an open dim is refused', process.returncode == COMPILE and
-           re.search(r"TSR-0807\] dim 'N' has no size; inputs that have it: 'x' \(dim 0\).*--dim N=N", process.stderr), process.stderr)
+           re.search(r"TSR-0807\] dim 'N' has no size; inputs that have it: 'x' \(dim 0\).*--dim N=SIZE", process.stderr), process.stderr)
     expect('no file is left of it', sorted(p.name for p in folder.iterdir()) == ['m.onnx'], list(folder.iterdir()))
     build(folder, '--dim', 'N=3')
     expect('only the bundle is written', sorted(p.name for p in folder.iterdir()) == ['m.onnx', 'm.tsb'], list(folder.iterdir()))
@@ -198,6 +187,137 @@ def check_external(folder):
                    process.stderr)
 
 
+# ---- ops that several ops of Graph IR make ----
+
+
+def of_one_node(folder, node, inputs, outputs, initializers=(), domains=(), opset=22):
+    """The outputs of a model of one node; `outputs` by name: dims, or dims and type."""
+    infos = [w.info(name, value.shape, value.dtype.name) for name, value in inputs.items()]
+    made = [w.info(name, *(dims if isinstance(dims, tuple) else (dims,))) for name, dims in outputs.items()]
+    model = w.model(w.graph([node], infos, made, initializers), opset=opset, domains=domains)
+    (folder / 'm.onnx').write_bytes(model)
+    build(folder)
+    return call(folder, 'm.tsb', inputs, outputs)
+
+
+def check_determinants(folder):
+    """Matrices whose pivots must be exchanged, and a singular one."""
+    x = floats(3, 2, 5, 5).astype(np.float64)
+    x[0, 0, 0, 0] = x[1, 1, 2, 2] = 0
+    x[2, 1, 3] = x[2, 1, 1]
+    x[1, 0] = np.eye(5)[[1, 0, 3, 4, 2]]
+    y, = of_one_node(folder, w.node('Det', ['x'], ['y']), {'x': x.astype(np.float32)}, {'y': [3, 2]})
+    expect('determinants', np.allclose(y, np.linalg.det(x), rtol=1e-5, atol=1e-5), y, np.linalg.det(x))
+    (folder / 'm.onnx').write_bytes(one('Det', opset=22))
+    process = run(folder, AOT, 'build', 'm.onnx', '-o', 'm.tsb', TARGET)
+    expect('a matrix that is not square', process.returncode == COMPILE and 'a matrix of 2 by 3' in process.stderr, process.stderr)
+
+
+def check_top_k(folder):
+    """The largest and smallest along any axis; of equal ones the first."""
+    x = rng.integers(-20, 20, (4, 33, 6)).astype(np.float32)
+    for axis in range(3):
+        for largest in (0, 1):
+            k = [3, 7, 2][axis]
+            dims = [k if i == axis else d for i, d in enumerate(x.shape)]
+            values, positions = of_one_node(folder, w.node('TopK', ['x', 'k'], ['v', 'p'], axis=axis, largest=largest),
+                                         {'x': x}, {'v': dims, 'p': (dims, 'int64')}, [w.tensor('k', np.array([k]))])
+            order = np.argsort(-x if largest else x, axis=axis, kind='stable').take(range(k), axis)
+            expect(f'top_k along {axis}, largest {largest}', np.array_equal(positions, order), positions, order)
+            expect('its values', np.array_equal(values, np.take_along_axis(x, order, axis)), values)
+
+
+def check_scatters(folder):
+    """Of several updates of an element the last one remains."""
+    x, u = floats(4, 5), floats(6, 5)
+    i = rng.integers(-4, 4, (6, 5))
+    for reduction, combine in (('none', lambda a, b: b), ('add', np.add), ('mul', np.multiply), ('max', np.maximum), ('min', np.minimum)):
+        want = x.copy()
+        for r in range(6):
+            for column in range(5):
+                want[i[r, column], column] = combine(want[i[r, column], column], u[r, column])
+        y, = of_one_node(folder, w.node('ScatterElements', ['x', 'i', 'u'], ['y'], axis=0, reduction=reduction),
+                         {'x': x, 'i': i, 'u': u}, {'y': [4, 5]})
+        expect(f'scatter by {reduction}', np.allclose(y, want, rtol=1e-6, atol=0), y, want)
+
+
+def check_random(folder):
+    """Streams that differ from node to node and from call to call, and Dropout in training mode."""
+    n = 20000
+    bernoulli = w.node('Bernoulli', ['x'], ['y'], 'draw')
+    chance = np.full(n, 0.3, np.float32)
+    first, = of_one_node(folder, bernoulli, {'x': chance}, {'y': [n]})
+    expect('Bernoulli', set(np.unique(first)) == {0, 1} and abs(first.mean() - 0.3) < 0.02, first.mean())
+    nodes = [w.node('RandomNormal', [], ['a'], 'a', shape=[n], mean=2.0, scale=3.0), w.node('RandomUniformLike', ['a'], ['b'], 'b', low=-1.0),
+             w.node('RandomUniformLike', ['a'], ['c'], 'c', low=-1.0), w.node('Add', ['x', 'a'], ['y']),
+             w.node('Dropout', ['x', 'ratio', 'training'], ['d', 'm'], 'drop')]
+    outputs = [w.info(name, [n]) for name in 'ybcd'] + [w.info('m', [n], 'bool')]
+    model = w.graph(nodes, [w.info('x', [n])], outputs, [w.tensor('ratio', np.float32(0.25)), w.tensor('training', np.bool_(True))])
+    (folder / 'm.onnx').write_bytes(w.model(model, opset=22))
+    build(folder)
+    x = floats(n)
+    y, b, c, d, m = call(folder, 'm.tsb', {'x': x}, ['y', 'b', 'c', 'd', 'm'])
+    a = y - x
+    expect('normal numbers', abs(a.mean() - 2) < 0.1 and abs(a.std() - 3) < 0.1, a.mean(), a.std())
+    expect('uniform numbers', b.min() >= -1 and b.max() < 1 and abs(b.mean()) < 0.03, b.min(), b.max())
+    expect('another stream for each node', np.mean(b == c) < 0.01)
+    expect('dropped ones', abs(m.mean() - 0.75) < 0.02 and np.array_equal(d, np.where(m, x * np.float32(1 / 0.75), 0)), m.mean())
+
+
+# ---- integers, bits, remainders ----
+
+
+def bits_of(dtype, count):
+    """Any bits, and those of numbers at the ends of the range."""
+    size = np.dtype(dtype).itemsize
+    known = np.array([0, 1, 2, 3, size * 8 - 1, size * 8, (1 << size * 8 - 1) - 1, 1 << size * 8 - 1, (1 << size * 8) - 1], np.uint64)
+    any_bits = rng.integers(0, 1 << 63, count - len(known), np.uint64) * np.uint64(2) + rng.integers(0, 2, count - len(known), np.uint64)
+    return np.concatenate([known, any_bits]).astype(f'u{size}').view(dtype)
+
+
+def check_integers(folder):
+    count = 400
+    for dtype in ('uint8', 'int8', 'uint16', 'int16', 'uint32', 'int32', 'uint64', 'int64'):
+        outputs = {'left': w.node('BitShift', ['x', 'n'], ['left'], direction='LEFT'), 'right': w.node('BitShift', ['x', 'n'], ['right'], direction='RIGHT'),
+                   'both': w.node('BitwiseAnd', ['x', 'z'], ['both']), 'any': w.node('BitwiseOr', ['x', 'z'], ['any']),
+                   'one': w.node('BitwiseXor', ['x', 'z'], ['one']), 'none': w.node('BitwiseNot', ['x'], ['none']),
+                   'rest': w.node('Mod', ['x', 'z'], ['rest']), 'cut': w.node('Mod', ['x', 'z'], ['cut'], fmod=1),
+                   'size': w.node('Abs', ['x'], ['size']), 'sign': w.node('Sign', ['x'], ['sign'])}
+        ports = [w.info(name, [count], dtype) for name in ('x', 'n', 'z')], [w.info(name, [count], dtype) for name in outputs]
+        (folder / 'm.onnx').write_bytes(w.model(w.graph(list(outputs.values()), *ports), opset=18))
+        build(folder)
+        x, z = bits_of(dtype, count), rng.permutation(bits_of(dtype, count))
+        n = np.concatenate([rng.integers(0, 8 * x.itemsize + 2, count // 2).astype(dtype), z[count // 2:]])
+        z[z == 0] = 3
+        got = dict(zip(outputs, call(folder, 'm.tsb', {'x': x, 'n': n, 'z': z}, outputs)))
+        with np.errstate(all='ignore'):
+            want = {'left': np.left_shift(x, n), 'right': np.right_shift(x, n), 'both': x & z, 'any': x | z, 'one': x ^ z, 'none': ~x,
+                    'rest': np.mod(x, z), 'cut': np.fmod(x, z), 'size': np.abs(x), 'sign': np.sign(x)}
+        for name, value in want.items():
+            expect(f'{name} of {dtype}', got[name].dtype == value.dtype and np.array_equal(got[name], value), got[name], value)
+
+
+def check_remainders(folder):
+    """Of any two floats, whose quotient may have hundreds of bits. In f64 NumPy's remainders of smaller floats are exact."""
+    count = 4000
+    ports = [w.info('x', [count]), w.info('z', [count])], [w.info('cut', [count]), w.info('rest', [count])]
+    nodes = [w.node('Mod', ['x', 'z'], ['cut'], fmod=1), w.node('Mod', ['x', 'z'], ['rest'])]
+    (folder / 'm.onnx').write_bytes(w.model(w.graph(nodes, *ports), opset=28))
+    build(folder)
+    ends = np.array([0, -0.0, 1, -1, 3, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 3.4028235e38, -3.4028235e38], np.float32)
+    pairs = np.stack(np.meshgrid(ends, ends)).reshape(2, -1)
+    near = np.stack([floats(1000) * 8, np.round(floats(1000) * 3)])
+    some = bits_of('float32', 2 * (count - pairs.shape[1] - near.shape[1])).reshape(2, -1)
+    x, z = (np.ascontiguousarray(row) for row in np.concatenate([pairs, near, some], axis=1))
+    cut, rest = call(folder, 'm.tsb', {'x': x, 'z': z}, ('cut', 'rest'))
+    with np.errstate(all='ignore'):
+        want_cut = np.fmod(x.astype(np.float64), z.astype(np.float64)).astype(np.float32)
+        want_rest = np.mod(x.astype(np.float64), z.astype(np.float64)).astype(np.float32)
+    for what, got, want in ('truncated', cut, want_cut), ('floored', rest, want_rest):
+        wrong = ~((got == want) | (np.isnan(got) & np.isnan(want)))
+        expect(f'{what} remainders', not wrong.any(), [(x[i], z[i], got[i], want[i]) for i in np.flatnonzero(wrong)[:4]])
+
+
 # ---- refusals ----
 
 
@@ -215,12 +335,16 @@ def check_refusals(folder):
         ('0802', 'opset 99', w.model(w.graph([relu], *ports), opset=99)), ('0802', 'IR version 77', w.model(w.graph([relu], *ports), ir=77)),
         ('0802', r"the_node.*version 7 of this op.*known are 9 to 28", one('Where', ('x', 'x', 'x'), opset=7)),
         ('0803', r"node 'the_node' \(Unknown\): no rule", one('Unknown')),
-        ('0803', r"node 'the_node' \(Sin\)", one('Sin')),
+        ('0803', r"node 'the_node' \(Unique\): the size of the result depends on", one('Unique')),
         ('0804', r"the_node.*axis", one('Softmax', axis=7)), ('0804', "'mode' is 'strange'", one('Pad', ('x', 'p'), initializers=[
             w.tensor('p', np.zeros(4, np.int64))], mode='strange')),
-        ('0805', 'uint16', one('Relu', dtype='uint16')), ('0805', "'to' is uint16", one('Cast', to=4)),
+        ('0804', "'direction' is 'UP'; expected LEFT or RIGHT", one('BitShift', ('x', 'x'), dtype='uint8', direction='UP')),
+        ('0805', 'complex64', one('Relu', dtype='complex64')), ('0805', "'to' is complex64", one('Cast', to=14)),
+        ('0805', "the bits of f32 cannot become those of i64", one('BitCast', opset=26, to=7)),
+        ('0805', "the bits of ui8 cannot become those of i1", one('BitCast', opset=26, dtype='uint8', to=9)),
+        ('0805', "the remainder of float64", one('Mod', ('x', 'x'), dtype='float64', fmod=1)),
         ('0806', "the_node.*input 1 .'x': shape. depends on inputs", one('Reshape', ('x', 'x'), dims=[2], dtype='int64')),
-        ('0807', "dim 'x:0' has no size.*'x' .dim 0.*--dim x:0=N", one('Relu', dims=[None])),
+        ('0807', "dim 'x:0' has no size.*'x' .dim 0.*--dim x:0=SIZE", one('Relu', dims=[None])),
         ('0807', "dim 'B' has no size", one('Relu', dims=['B'])),
         ('0808', "'w' has 8 bytes", w.model(w.graph([w.node('Add', ['x', 'w'], ['y'])], *ports, [w.integer(1, 4) + w.integer(2, 1) +
                                                                                                w.length(8, 'w') + w.length(9, bytes(8))]))),
@@ -253,8 +377,8 @@ def check_refusals(folder):
     expect('no bundle', not (folder / 'm.tsb').exists())
 
 
-for check in (check_perceptron, check_convolutions, check_shapes, check_external, check_refusals):
+for check in (check_perceptron, check_convolutions, check_shapes, check_external, check_determinants, check_top_k, check_scatters,
+              check_random, check_integers, check_remainders, check_refusals):
     with tempfile.TemporaryDirectory() as name:
         check(pathlib.Path(name))
-print(f'{checks} checks, {failures} failed')
-sys.exit(failures > 0)
+finish()

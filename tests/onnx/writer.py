@@ -6,7 +6,8 @@ A message is its bytes; the functions below return the fields of one message.
 """
 import struct
 
-TYPES = {'float32': 1, 'uint8': 2, 'int8': 3, 'uint16': 4, 'int16': 5, 'int32': 6, 'int64': 7, 'bool': 9, 'float16': 10, 'float64': 11}
+TYPES = {'float32': 1, 'uint8': 2, 'int8': 3, 'uint16': 4, 'int16': 5, 'int32': 6, 'int64': 7, 'bool': 9, 'float16': 10, 'float64': 11,
+         'uint32': 12, 'uint64': 13, 'complex64': 14}
 
 
 def varint(value):
@@ -55,6 +56,8 @@ def attribute(name, value):
         return out + length(4, value) + integer(20, 3)
     if isinstance(value, bytes):
         return out + length(6, value) + integer(20, 5)
+    if hasattr(value, 'dtype'):
+        return out + length(5, tensor('', value)) + integer(20, 4)
     return out + length(8, b''.join(varint(v) for v in value)) + integer(20, 7)
 
 

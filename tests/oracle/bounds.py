@@ -6,7 +6,7 @@ Elements whose bound is infinite are not compared: what they are hangs on a roun
 import numpy as np
 
 import interpret
-from graph import FLOATS
+from graph import FLOATS, Op
 from interpret import HALF, LARGEST, TINY, UNIT, evaluate, rounded
 from ops import MOVES, OPS, PRODUCTS, SUMS, Precision, Rows
 
@@ -17,7 +17,7 @@ class Interpreter:
 
     def __init__(self, rounding=True, step=0, seed=0, train=False, native=False):
         self.rounding, self.step, self.seed, self.train, self.native = rounding, step, seed, train, native
-        self.singular = False  # an op met a place where it or its slope is not finite
+        self.singular = False  # an op met a point where it or its slope is not finite
         self.random = np.random.default_rng(1)
         self.iteration = 0  # of the loops around, counted through
 
@@ -150,6 +150,8 @@ class Interpreter:
         error = OPS[op.name].error
         if error == MOVES:
             return self.moves(op, x, e, results)
+        if op.name == 'scatter':
+            return [self.scattered(op, x, e, results[0])]
         if op.name in ('sort', 'top_k'):
             return self.sorted(op, e, results)
         if error == SUMS:
@@ -196,6 +198,21 @@ class Interpreter:
         if op.name == 'pad':
             return [interpret.padded(op, e[0], 0.0)]
         return list(interpret.evaluate(op, e))
+
+    def scattered(self, op, x, e, result):
+        """What is set or chosen has the error of one of its sources. Of products each step is rounded; unknown where one may be out of range."""
+        if op.text('how') == 'set':
+            return evaluate(op, [e[0], x[1], e[2]])[0].astype(np.float64)
+        if op.text('how') != 'mul' or result.dtype != np.float64:
+            return evaluate(Op(op.name, op.operands, op.results, op.types, {**op.attrs, 'how': '"max"'}), [e[0], x[1], e[2]])[0].astype(np.float64)
+        sizes = [np.where(np.isfinite(v) & (v != 0), np.abs(v), 1.0) for v in (x[0], x[2])]
+        terms = x[1].size + 1
+        low, high = (evaluate(op, [bound(sizes[0], 1), x[1], bound(sizes[1], 1)])[0] for bound in (np.minimum, np.maximum))
+        grown = evaluate(op, [np.abs(x[0]) + e[0], x[1], np.abs(x[2]) + e[2]])[0] - evaluate(op, [np.abs(x[0]), x[1], np.abs(x[2])])[0]
+        wide = 'f64' if op.types[0].dtype == 'f64' else 'f32'
+        unknown = (low < np.finfo(float if wide == 'f64' else np.float32).tiny) | (high > LARGEST[op.types[0].dtype] / 2)
+        unit = UNIT[op.types[0].dtype] + HALF[op.types[0].dtype]
+        return np.where(unknown, np.inf, grown + 2 * terms * unit * np.where(np.isfinite(result), np.abs(result), 0))
 
     def sorted(self, op, e, results):
         worst = np.max(e[0], initial=0)
@@ -285,11 +302,11 @@ class Interpreter:
         mask, samples = interpret.attention_parts(op, x[6:])
         logits = interpret.attention_logits(op, x[0], x[1], mask)
         chances, heads = interpret.softmax(logits, -1), max(x[1].shape[1], 1)
-        kept = interpret.left(op, logits.shape, samples)
+        drop_mask = interpret.left(op, logits.shape, samples)
         sizes = [np.abs(np.where(np.isfinite(v), v, 0)) for v in x[:6]]
         q, k, v = (np.repeat(a, x[0].shape[1] // heads if i else 1, axis=1) for i, a in enumerate(sizes[:3]))
         out, _, dout = sizes[3:]
-        slopes = interpret.dropped(dout @ np.swapaxes(v, -1, -2), kept) + (dout * out).sum(-1, keepdims=True)
+        slopes = interpret.dropped(dout @ np.swapaxes(v, -1, -2), drop_mask) + (dout * out).sum(-1, keepdims=True)
         terms = UNIT[op.types[0].dtype] * (x[3].shape[3] + 32) * abs(op.number('scale', 1 / np.sqrt(max(q.shape[3], 1))))
         slopes = terms * slopes * np.where(np.isfinite(chances), chances, 0)
         back = np.swapaxes(slopes, -1, -2) @ q
@@ -355,6 +372,9 @@ class Interpreter:
                 change = np.abs(np.asarray(z).astype(np.float64) - np.asarray(y).astype(np.float64))
                 same = (np.asarray(z) == np.asarray(y)) | (np.isnan(y) & np.isnan(z) if y.dtype == np.float64 else False)
                 np.maximum(bound, np.where(same, 0, np.where(np.isnan(change), np.inf, change)), out=bound)
+        lost = OPS[op.name].lost
+        if lost:
+            bounds[0] = np.where(lost(x[0], e[0]), np.inf, bounds[0])
         unknown = [np.where(b == np.inf, b, 0) if v.dtype == np.float64 else b for v, b in zip(x, e)]
         unknown = [b for b in unknown if np.any(b > 0)]
         if unknown:

@@ -13,7 +13,7 @@ WIDE = 1 / 16  # of the largest magnitude of a tensor: to be within a wider boun
 
 
 def differ(kind, expected, bound, got):
-    """The first place that is wrong, as text; None if none is."""
+    """The first position that is wrong, as text; None if none is."""
     if np.shape(got) != kind.shape:
         return f'shape {np.shape(got)}, expected {kind.shape}'
     known = np.isfinite(bound)

@@ -30,8 +30,8 @@ MULTIPLES = range(1, 13)
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLES = {'examples/digits/digits.mlir': 64, 'examples/convnet/convnet.mlir': 64}  # and their batches
 BUNDLED = 12  # graphs in the bundle
-# Lines of tessera-aot diff about places in the source and its digest.
-PLACES = re.compile(r'(layer|text)\s+(graph\.mlir|provenance\.json) ')
+# Lines of tessera-aot diff about locations in the source and its digest.
+POSITIONS = re.compile(r'(layer|text)\s+(graph\.mlir|provenance\.json) ')
 
 
 class Open(Type):
@@ -159,7 +159,7 @@ def bundles_differ(product, graphs):
     done = product.call('tessera-aot', 'diff', original, bundle(product, 'open', '\n'.join(opened_), *sizes))
     if done.returncode not in (0, 21):
         sys.exit(done.stderr)
-    return [line for line in done.stdout.splitlines() if line and not PLACES.match(line)]
+    return [line for line in done.stdout.splitlines() if line and not POSITIONS.match(line)]
 
 
 # ---- examples ---------------------------------------------------------------------------------------------------------------
@@ -196,7 +196,7 @@ def check_example(product, path, size):
         return [f'{path}: another text; {again.stderr[:400]}']
     bundles = [bundle(product, f'{path.stem}-original', done.stdout), bundle(product, f'{path.stem}-open', text, '--dim', f'N={size}')]
     compared = product.call('tessera-aot', 'diff', *bundles)
-    return [f'{path}: {line}' for line in compared.stdout.splitlines() if line and not PLACES.match(line)]
+    return [f'{path}: {line}' for line in compared.stdout.splitlines() if line and not POSITIONS.match(line)]
 
 
 def main():

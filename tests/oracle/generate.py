@@ -3,9 +3,9 @@
 import numpy as np
 
 from generate_control import branch, call, loops, noise, recurrent, repeat, scan, while_
-from graph import FLOATS, NUMPY, STORED, Function, Op, Type, dense
+from graph import FLOATS, NUMPY, STORED, Function, Op, Type, dense, pack, unpack
 from interpret import rounded
-from ops import ANY, NUMBERS, ROWS, SUMMABLE
+from ops import ANY, NUMBERS, ROWS, SUMMABLE, UNSIGNED
 
 DIMS = [1, 2, 3, 4, 5, 7, 8, 11, 13, 16, 17, 23, 31, 32, 33, 48, 63, 64, 65, 100, 127, 129]
 ELEMENTS_MAX = 6000
@@ -73,7 +73,7 @@ class Generator:
             if self.odd and self.chance(0.5):
                 range_ = np.iinfo(NUMPY[kind.dtype])
                 return self.random.integers(range_.min, range_.max, kind.shape, NUMPY[kind.dtype], endpoint=True)
-            low = 0 if kind.dtype == 'ui8' else -9
+            low = 0 if kind.dtype in UNSIGNED else -9
             return self.random.integers(low, 10, kind.shape).astype(NUMPY[kind.dtype])
         x = self.random.standard_normal(kind.shape)
         if not self.smooth and self.chance(0.3):
@@ -253,6 +253,19 @@ def cast(g):
         g.emit('cast', [x], Type(g.types[x].shape, to))
 
 
+def bitcast(g):
+    """Of an argument, as the last bits of a computed float are not exact; floats that come out are ordinary ones."""
+    to = g.only or g.dtype(NUMBERS)
+    size = np.dtype(STORED[to]).itemsize
+    source = Type(g.shape(), g.pick([d for d in NUMBERS if d != to and np.dtype(STORED[d]).itemsize == size]))
+    values = g.draw(Type(source.shape, to if to in FLOATS else source.dtype))
+    if values.dtype == np.float64:
+        values = np.where(np.isnan(values), 1.0, values)
+    if to in FLOATS:
+        values = unpack(np.ascontiguousarray(pack(values, to)).view(STORED[source.dtype]).reshape(source.shape), source.dtype)
+    g.emit('bitcast', [g.argument(source, values)], Type(source.shape, to), **{'oracle.source': f'"{source.dtype}"'})
+
+
 def matmul(g):
     if g.chance(0.1):  # beyond one block of a cache
         x = g.like(g.dtype(FLOATS), [g.pick([1, 6, 129, 200]), g.pick([64, 257, 300])])
@@ -331,7 +344,7 @@ def pad(g):
     low, high, inner = ([g.pick([0, 0, 1, 2, 5]) for _ in g.types[x].shape] for _ in range(3))
     shape = [a + d + max(d - 1, 0) * i + b for a, d, i, b in zip(low, g.types[x].shape, inner, high)]
     if bounded(shape):
-        value = '0.0' if g.types[x].dtype in ('i1', 'ui8') else g.pick(['0.0', '-2.0', '3.0'])
+        value = '0.0' if g.types[x].dtype in ('i1', *UNSIGNED) else g.pick(['0.0', '-2.0', '3.0'])
         g.emit('pad', [x], Type(shape, g.types[x].dtype), low=str(low), high=str(high), interior=str(inner), value=value + ' : f64')
 
 
@@ -384,6 +397,16 @@ def scatter_add(g):
         g.emit('scatter_add', [x, indices(g, shape, kind.shape[axis]), updates], kind, axis=f'{axis} : i64')
 
 
+def scatter(g):
+    how = g.pick(['set', 'set', 'max', 'min', 'mul'])
+    x = g.value(FLOATS if g.smooth else {'set': ANY, 'mul': SUMMABLE}.get(how, NUMBERS), least=1)
+    kind, axis, shape = g.types[x], g.axis(g.types[x].shape), g.shape(g.pick([0, 1, 2]))
+    whole = list(kind.shape[:axis]) + list(shape) + list(kind.shape[axis + 1:])
+    if kind.shape[axis] and bounded(whole):
+        updates = g.like(kind.dtype, whole)
+        g.emit('scatter', [x, indices(g, shape, kind.shape[axis]), updates], kind, axis=f'{axis} : i64', how=f'"{how}"')
+
+
 def one_hot(g):
     shape = g.shape(g.pick([0, 1, 2]))
     axis, classes = int(g.random.integers(len(shape) + 1)), g.dim()
@@ -420,8 +443,8 @@ def top_k(g):
              {'axis': f'{axis} : i64', 'k': f'{k} : i64'}))
 
 
-def along(kind):
-    forms = FORMS[kind, 'along']
+def over_axis(kind):
+    forms = FORMS[kind, 'over_axis']
 
     def build(g):
         x = g.value(types_of(g, forms), least=1)
@@ -657,26 +680,26 @@ def philox(g):
 
 KINDS = {
     'unary': one('unary'), 'gelu': one('gelu'), 'sign': one('sign'), 'clamp': one('clamp'), 'binary': two('binary'), 'pow': two('pow'),
-    'ipow': ipow, 'compare': two('compare'), 'logic': logic, 'where': where, 'mul_add': mul_add, 'cast': cast, 'matmul': matmul, 'sum': reduction('sum'),
+    'ipow': ipow, 'compare': two('compare'), 'logic': logic, 'where': where, 'shift': two('shift'), 'mul_add': mul_add, 'cast': cast, 'bitcast': bitcast, 'matmul': matmul, 'sum': reduction('sum'),
     'mean': reduction('mean'), 'extremum': reduction('extremum'), 'prod': reduction('prod'), 'argmax': argmax, 'reshape': reshape, 'transpose': transpose,
     'broadcast': broadcast, 'slice': slice_, 'pad': pad, 'concat': concat, 'split': split, 'gather': gather,
-    'scatter_add': scatter_add, 'one_hot': one_hot, 'iota': iota, 'cumsum': cumsum, 'sort': sort, 'top_k': top_k,
-    'softmax': along('softmax'), 'logsumexp': reduction('logsumexp'), 'norm': norm, 'batch_norm': batch_norm, 'attention': attention, 'rotary': rotary,
+    'scatter_add': scatter_add, 'scatter': scatter, 'one_hot': one_hot, 'iota': iota, 'cumsum': cumsum, 'sort': sort, 'top_k': top_k,
+    'softmax': over_axis('softmax'), 'logsumexp': reduction('logsumexp'), 'norm': norm, 'batch_norm': batch_norm, 'attention': attention, 'rotary': rotary,
     'conv2d': conv2d, 'conv_grad': conv_grad, 'pool': pool, 'cross_entropy': cross_entropy, 'call': call, 'if': branch, 'scan': scan,
     'while': while_, 'loops': loops, 'recurrent': recurrent, 'dropout': dropout, 'random': draw,
     'noise': noise, 'pool_grad': pool_grad,
     'cross_entropy_grad': cross_entropy_grad, 'philox': philox, 'repeat': repeat, 'optimize': optimize,
 }
 # Other kinds of the table.
-GROUPS = {'one': one, 'two': two, 'reduction': reduction, 'along': along}
+GROUPS = {'one': one, 'two': two, 'reduction': reduction, 'over_axis': over_axis}
 KINDS.update({kind: GROUPS[group](kind) for kind, group in FORMS if kind not in KINDS})
 # Kinds whose result changes smoothly with float operands, save at kinks: those that gradients are checked of.
 STEPPED = {kind for kind, group in FORMS if not any(form.row.smooth for form in FORMS[kind, group])}
-SMOOTH = [k for k in KINDS if k not in STEPPED | {'argmax', 'one_hot', 'iota', 'random', 'loops', 'philox', 'optimize'}]
+SMOOTH = [k for k in KINDS if k not in STEPPED | {'bitcast', 'argmax', 'one_hot', 'iota', 'random', 'loops', 'philox', 'optimize'}]
 # What a kind chooses from: as many ops, or forms of one.
 VARIANTS = {
     **{kind: tuple(forms) for (kind, group), forms in FORMS.items() if len(forms) > 1},
     'batch_norm': BATCH_NORMS, 'conv_grad': CONV_GRADS, 'pool': POOLS,
-    'random': DRAWS, 'cast': tuple(STORED), 'pool_grad': POOL_GRADS, 'attention': ATTENTIONS, 'philox': PHILOX,
+    'random': DRAWS, 'cast': tuple(STORED), 'bitcast': NUMBERS, 'pool_grad': POOL_GRADS, 'attention': ATTENTIONS, 'philox': PHILOX,
     'optimize': tuple(OPTIMIZERS),
 }

@@ -58,7 +58,7 @@ def while_(g):
 
 
 def loops(g):
-    """What stays a loop: up to 40 times a scan, carried values that change places, and one of two products at its end."""
+    """What stays a loop: up to 40 times a scan, carried values that change positions, and one of two products at its end."""
     dtype, size, length = g.dtype(FLOATS), g.pick([1, 3, 17]), g.pick([1, 2, 70])
     kind, whole, rows = Type((size, size), dtype), Type((), 'i64'), Type((length, size, size), dtype)
     condition, start = g.like('i1', ()), g.argument(whole, np.asarray(g.random.integers(0, 43), np.int64))

@@ -15,7 +15,7 @@ from graph import FLOATS, Function, Op, Type, callees, dense, parse, write_entry
 from reduce import keep
 
 OPTIMIZER = '#tessera.sgd<lr = 1.0, momentum = 0.0, weight_decay = 0.0>'
-PASSES = ('-tessera-name-calls', '-inline', '-tessera-streams', '-tessera-keep-entries', '-tessera-count-samples', '-tessera-flatten',
+PASSES = ('-tessera-name-calls', '-inline', '-tessera-streams', '-tessera-drop-other-functions', '-tessera-count-samples', '-tessera-flatten',
           '-tessera-autodiff')
 STEPS = (1e-5, 4e-6)
 TOLERANCE = 2e-5  # of the larger of 1 and the derivative: the error of a difference is about h^2, and 1e-16 / h

@@ -7,9 +7,10 @@ import numpy as np
 
 FLOATS = ('f64', 'f32', 'bf16', 'f16')
 NUMPY = {'f64': np.float64, 'f32': np.float64, 'bf16': np.float64, 'f16': np.float64, 'i64': np.int64, 'i32': np.int32,
-         'i8': np.int8, 'ui8': np.uint8, 'i1': np.bool_}  # floats are computed in float64
+         'i8': np.int8, 'ui8': np.uint8, 'i1': np.bool_, 'i16': np.int16, 'ui16': np.uint16, 'ui32': np.uint32,
+         'ui64': np.uint64}  # floats are computed in float64
 STORED = {'f64': '<f8', 'f32': '<f4', 'bf16': '<u2', 'f16': '<f2', 'i64': '<i8', 'i32': '<i4', 'i8': '|i1', 'ui8': '|u1',
-          'i1': '|b1'}
+          'i1': '|b1', 'i16': '<i2', 'ui16': '<u2', 'ui32': '<u4', 'ui64': '<u8'}
 
 TYPE = re.compile(r'tensor<((?:\d+x)*)(\w+)>')
 HEAD = re.compile(r'^\s*(?:(%[\w]+)(?::(\d+))? = )?"([\w.]+)"\(([^)]*)\)(.*)$')

@@ -17,7 +17,7 @@ import warnings
 
 import numpy as np
 
-from graph import FLOATS, NUMPY, Op, Type, elements, pack, unpack
+from graph import FLOATS, NUMPY, STORED, Op, Type, elements, pack, unpack
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from ops import OPS, logsumexp, softmax  # noqa: E402
@@ -50,8 +50,8 @@ def rounded(x, dtype, once=False):
             return single.astype(np.float16).astype(np.float64)
     if dtype == 'bf16':
         bits = single.view(np.uint32).astype(np.uint64)
-        kept = ((bits + np.uint64(0x7fff) + ((bits >> np.uint64(16)) & np.uint64(1))) & np.uint64(0xffff0000)).astype(np.uint32)
-        return np.where(np.isnan(single), single, kept.view(np.float32)).astype(np.float64)
+        rounded = ((bits + np.uint64(0x7fff) + ((bits >> np.uint64(16)) & np.uint64(1))) & np.uint64(0xffff0000)).astype(np.uint32)
+        return np.where(np.isnan(single), single, rounded.view(np.float32)).astype(np.float64)
     return single.astype(np.float64)
 
 
@@ -66,10 +66,16 @@ def cast(x, dtype):
         info = np.iinfo(NUMPY[dtype])
         clean = np.where(np.isnan(x), 0, x)
         inside = np.clip(np.trunc(clean), float(info.min), float(info.max))
-        whole = np.where(inside >= 2.0**63, 0, inside).astype(np.int64)
-        whole = np.where(clean >= float(info.max), info.max, whole)
-        return np.where(clean <= float(info.min), info.min, whole).astype(NUMPY[dtype])
+        whole = np.where(inside >= 2.0**(8 * info.dtype.itemsize - (info.min < 0)), 0, inside).astype(NUMPY[dtype])
+        whole = np.where(clean >= float(info.max), NUMPY[dtype](info.max), whole)
+        return np.where(clean <= float(info.min), NUMPY[dtype](info.min), whole)
     return x.astype(NUMPY[dtype])
+
+
+def bitcast(op, x):
+    """An attribute says of which type the operand is; floats of all types are float64 here."""
+    to = op.types[0].dtype
+    return unpack(np.ascontiguousarray(pack(x, op.text('oracle.source'))).view(STORED[to]).reshape(x.shape), to)
 
 
 def matmul(op, a, b):
@@ -107,10 +113,21 @@ def scatter_add(op, x, indices, updates):
     return np.moveaxis(whole, 0, axis)
 
 
+def scatter(op, x, indices, updates):
+    """Updates one after the other."""
+    how, axis, rank = op.text('how'), op.integer('axis'), indices.ndim
+    combine = {'set': lambda old, new: new, 'max': np.maximum, 'min': np.minimum, 'mul': np.multiply}[how]
+    whole = np.moveaxis(x, axis, 0).copy()
+    moved = np.moveaxis(updates, range(axis, axis + rank), range(rank)).reshape((indices.size,) + whole.shape[1:])
+    for index, update in zip(indices.reshape(-1), moved):
+        whole[index] = combine(whole[index], update)
+    return np.moveaxis(whole, 0, axis)
+
+
 def one_hot(op, indices):
     axis, kind = op.integer('axis'), op.types[0]
-    places = np.arange(kind.shape[axis]).reshape([-1 if i == axis else 1 for i in range(len(kind.shape))])
-    return (np.expand_dims(indices.astype(np.int64), axis) == places).astype(NUMPY[kind.dtype])
+    positions = np.arange(kind.shape[axis]).reshape([-1 if i == axis else 1 for i in range(len(kind.shape))])
+    return (np.expand_dims(indices.astype(np.int64), axis) == positions).astype(NUMPY[kind.dtype])
 
 
 def iota(op):
@@ -143,8 +160,8 @@ def order(x, axis, descending):
 
 def sort(op, x, descending=None):
     axis = op.integer('axis')
-    places = order(x, axis, op.flag('descending') if descending is None else descending).astype(np.int64)
-    return np.take_along_axis(x, places, axis), places
+    positions = order(x, axis, op.flag('descending') if descending is None else descending).astype(np.int64)
+    return np.take_along_axis(x, positions, axis), positions
 
 
 def top_k(op, x):
@@ -199,11 +216,11 @@ def attention_parts(op, behind):
 def weight_numbers(heads, step, seed, stream, shape):
     """Of each weight [B, H, S, T]: 15 bits of Philox. Tiles of 16 x 16 weights have 32 counters, each for queries i, i + 8 and keys j, j + 1, j + 8, j + 9."""
     _, h, s, t = shape
-    across = -(-t // 16)
+    blocks_per_row = -(-t // 16)
     i, j = np.arange(s)[:, None], np.arange(t)[None]
-    counter = (i // 16 * across + j // 16) * 32 + i % 8 * 4 + j % 8 // 2
+    counter = (i // 16 * blocks_per_row + j // 16) * 32 + i % 8 * 4 + j % 8 // 2
     room = 32
-    while room < 32 * -(-s // 16) * across:
+    while room < 32 * -(-s // 16) * blocks_per_row:
         room *= 2
     first = (heads[:, None] + np.arange(h)).astype(np.uint64) * np.uint64(room * 8)
     counter = (first[:, :, None, None] >> np.uint64(3)) + counter.astype(np.uint64)
@@ -225,9 +242,9 @@ def left(op, shape, samples):
     return np.where(u >= float(rounded(rate, wide)), 1 / (1 - rate), 0.0)
 
 
-def dropped(x, kept):
+def dropped(x, drop_mask):
     """What falls is 0, whatever it was."""
-    return np.where(kept == 0, 0.0, x * kept)
+    return np.where(drop_mask == 0, 0.0, x * drop_mask)
 
 
 def attention(op, q, k, v, *behind, part=np.array):
@@ -243,28 +260,28 @@ def attention(op, q, k, v, *behind, part=np.array):
 def attention_grad(op, q, k, v, out, lse, dout, *behind, part=np.array):
     mask, samples = attention_parts(op, behind)
     logits = attention_logits(op, q, k, mask)
-    chances, heads, kept = softmax(logits, -1), max(k.shape[1], 1), left(op, logits.shape, samples)
+    chances, heads, drop_mask = softmax(logits, -1), max(k.shape[1], 1), left(op, logits.shape, samples)
     wide = [np.repeat(x, q.shape[1] // heads, axis=1) for x in (k, v)]
-    dlogits = chances * (dropped(dout @ np.swapaxes(wide[1], -1, -2), kept) - (dout * out).sum(-1, keepdims=True))
+    dlogits = chances * (dropped(dout @ np.swapaxes(wide[1], -1, -2), drop_mask) - (dout * out).sum(-1, keepdims=True))
     dlogits = part(dlogits * op.number('scale', 1 / math.sqrt(q.shape[3])))
 
     def grouped(x):
         return x.reshape(x.shape[0], heads, -1, *x.shape[2:]).sum(2)
     return (attention_product(op, dlogits, part(wide[0])), grouped(attention_product(op, dlogits, part(q), back=True)),
-            grouped(attention_product(op, dropped(chances, kept), part(dout), back=True)))
+            grouped(attention_product(op, dropped(chances, drop_mask), part(dout), back=True)))
 
 
 def rotary(op, x):
     axis, size = op.integer('axis'), x.shape[-1]
-    places = np.arange(x.shape[axis]) + op.integer('offset', 0)
-    angle = np.outer(places, op.number('base', 1e4) ** (-2.0 * np.arange(size // 2) / size))
+    positions = np.arange(x.shape[axis]) + op.integer('offset', 0)
+    angle = np.outer(positions, op.number('base', 1e4) ** (-2.0 * np.arange(size // 2) / size))
     angle = angle.reshape([x.shape[axis]] + [1] * (x.ndim - 2 - axis) + [size // 2])
     c, s = np.cos(angle), np.sin(angle) * (-1 if op.flag('inverse') else 1)
     a, b = (x[..., 0::2], x[..., 1::2]) if op.flag('interleaved') else (x[..., :size // 2], x[..., size // 2:])
-    turned = a * c - b * s, b * c + a * s
+    rotated = a * c - b * s, b * c + a * s
     if op.flag('interleaved'):
-        return np.stack(turned, -1).reshape(x.shape)
-    return np.concatenate(turned, -1)
+        return np.stack(rotated, -1).reshape(x.shape)
+    return np.concatenate(rotated, -1)
 
 
 def windows(op, x, size, dilation=(1, 1), fill=0.0):
@@ -285,7 +302,7 @@ def conv2d(op, x, f):
 
 
 def taps(op, size, out, dilation=(1, 1)):
-    """For each element of a window: its place in it, and where in the padded image it is read for all results."""
+    """For each element of a window: its position in it, and where in the padded image it is read for all results."""
     sh, sw = op.integers('strides')
     for i, j in np.ndindex(*size):
         top, left = i * dilation[0], j * dilation[1]
@@ -303,9 +320,9 @@ def unpadded(op, shape, fill):
 def conv2d_grad_input(op, f, g):
     def fill(image):
         groups = op.integer('groups', 1)
-        for i, j, place in taps(op, f.shape[:2], g.shape[1:3], op.integers('dilation')):
+        for i, j, position in taps(op, f.shape[:2], g.shape[1:3], op.integers('dilation')):
             parts = [np.einsum('nhwf,cf->nhwc', a, b) for a, b in zip(np.split(g, groups, 3), np.split(f[i, j], groups, 1))]
-            image[place] += np.concatenate(parts, 3)
+            image[position] += np.concatenate(parts, 3)
     return unpadded(op, op.types[0].shape, fill)
 
 
@@ -313,8 +330,8 @@ def conv2d_grad_filter(op, x, g):
     top, bottom, left, right = op.integers('padding')
     x = np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)))
     result, groups = np.zeros(op.types[0].shape), op.integer('groups', 1)
-    for i, j, place in taps(op, result.shape[:2], g.shape[1:3], op.integers('dilation')):
-        parts = [np.einsum('nhwc,nhwf->cf', a, b) for a, b in zip(np.split(x[place], groups, 3), np.split(g, groups, 3))]
+    for i, j, position in taps(op, result.shape[:2], g.shape[1:3], op.integers('dilation')):
+        parts = [np.einsum('nhwc,nhwf->cf', a, b) for a, b in zip(np.split(x[position], groups, 3), np.split(g, groups, 3))]
         result[i, j] = np.concatenate(parts, 1)
     return result
 
@@ -324,8 +341,8 @@ def avg_pool_grad(op, g):
     shape = op.types[0].shape
 
     def fill(image):
-        for _, _, place in taps(op, size, g.shape[1:3]):
-            image[place] += g / pooled(op, shape, size)
+        for _, _, position in taps(op, size, g.shape[1:3]):
+            image[position] += g / pooled(op, shape, size)
     return unpadded(op, shape, fill)
 
 
@@ -349,11 +366,11 @@ def max_pool_grad(op, x, g):
     size = op.integers('window')
     view, inside = windows(op, x, size, fill=-np.inf), windows(op, np.ones(x.shape), size)
     view, inside = (v.reshape(v.shape[:3] + (size[0] * size[1], -1)) for v in (view, inside))
-    place = np.where(view.max(axis=3) == -np.inf, inside.argmax(axis=3), view.argmax(axis=3))  # padding is never chosen
+    position = np.where(view.max(axis=3) == -np.inf, inside.argmax(axis=3), view.argmax(axis=3))  # padding is never chosen
     top, _, left, _ = op.integers('padding')
     strides, result = op.integers('strides'), np.zeros(x.shape)
     for n, i, j, c in np.ndindex(*g.shape):
-        row, column = divmod(place[n, i, j, c], size[1])
+        row, column = divmod(position[n, i, j, c], size[1])
         result[n, i * strides[0] + row - top, j * strides[1] + column - left, c] += g[n, i, j, c]
     return result
 
@@ -458,7 +475,7 @@ def largest_below(bound, dtype):
 
 
 def drawn(op, step, seed, iteration=0):
-    """The elements of a random op, in the order of their places; behind those of the iterations before."""
+    """The elements of a random op, in the order of their positions; behind those of the iterations before."""
     kind = op.types[0]
     wide = Op('philox', [], [], [Type(kind.shape, 'f64' if kind.dtype == 'f64' else 'f32')], op.attrs)
     if op.name == 'random_normal':
@@ -471,7 +488,7 @@ def drawn(op, step, seed, iteration=0):
 
 
 def dropout(op, x, step, seed, iteration=0):
-    """In training: what is kept grows, so that the mean stays."""
+    """In training: elements that are not dropped grow, so that the mean stays."""
     computed = 'f64' if op.types[0].dtype == 'f64' else 'f32'
     wide = Op('random_uniform', [], [], [Type(op.types[0].shape, computed)], {'stream': op.attrs['stream']})
     rate = float(rounded(op.number('rate'), computed))
@@ -480,16 +497,16 @@ def dropout(op, x, step, seed, iteration=0):
 
 MEANINGS = {
     'matmul': matmul, 'argmax': argmax, 'slice': sliced, 'pad': padded, 'sort': sort, 'top_k': top_k,
-    'cast': lambda op, x: cast(x, op.types[0].dtype), 'reshape': lambda op, x: x.reshape(op.types[0].shape), 'transpose': lambda op, x: x.transpose(op.integers('permutation')),
+    'bitcast': bitcast, 'cast': lambda op, x: cast(x, op.types[0].dtype), 'reshape': lambda op, x: x.reshape(op.types[0].shape), 'transpose': lambda op, x: x.transpose(op.integers('permutation')),
     'broadcast': lambda op, x: np.broadcast_to(x, op.types[0].shape),
-    'concat': lambda op, *x: np.concatenate(x, op.integer('axis')), 'scatter_add': scatter_add, 'one_hot': one_hot,
+    'concat': lambda op, *x: np.concatenate(x, op.integer('axis')), 'scatter_add': scatter_add, 'scatter': scatter, 'one_hot': one_hot,
     'split': lambda op, x: tuple(np.split(x, np.cumsum([t.shape[op.integer('axis')] for t in op.types])[:-1], op.integer('axis'))),
     'gather': lambda op, x, i: np.take(x, i, op.integer('axis')), 'iota': iota, 'cumsum': cumsum, 'philox': philox,
     'cross_entropy': lambda op, *x: cross_entropy(*x), 'cross_entropy_grad': lambda op, *x: cross_entropy_grad(*x),
     'batch_norm': batch_norm, 'batch_norm_train': batch_norm_train, 'attention': attention, 'attention_grad': attention_grad,
     'rotary': rotary, 'repair': repair, 'conv2d': conv2d, 'max_pool2d': max_pool, 'avg_pool2d': avg_pool, 'max_pool2d_grad': max_pool_grad,
     'conv2d_grad_input': conv2d_grad_input, 'conv2d_grad_filter': conv2d_grad_filter, 'avg_pool2d_grad': avg_pool_grad,
-    'constant': lambda op: elements(op.attrs['value']), 'adamw': adamw, 'sgd': sgd,
+    'constant': lambda op: elements(op.attrs['value']), 'hyperparameter': lambda op: np.float64(op.number('value')), 'adamw': adamw, 'sgd': sgd,
 }
 
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from graph import STORED, pack, unpack, write
 
-NAMES = {'f64': 'F64', 'f32': 'F32', 'bf16': 'BF16', 'f16': 'F16', 'i64': 'I64', 'i32': 'I32', 'i8': 'I8', 'ui8': 'U8', 'i1': 'BOOL'}
+NAMES = {'f64': 'F64', 'f32': 'F32', 'bf16': 'BF16', 'f16': 'F16', 'i64': 'I64', 'i32': 'I32', 'i8': 'I8', 'ui8': 'U8', 'i1': 'BOOL',
+         'i16': 'I16', 'ui16': 'U16', 'ui32': 'U32', 'ui64': 'U64'}
 NO_KERNEL = 'TSR-0401'
 LEVELS = {'x86-64-v2': 'sse4_2', 'x86-64-v3': 'avx2', 'x86-64-v4': 'avx512f'}  # and a flag of each
 NATIVE = {'x86-64-v4-bf16': 'avx512_bf16'}  # under portable numerics as its neighbour

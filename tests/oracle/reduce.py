@@ -110,11 +110,11 @@ def cuts(function, data):
 
 def shrunk(function, data):
     """The graph with dims of one size made 1 or halved: wherever that size is, then an axis of an argument alone. Of the data the
-    first elements are kept, or the last."""
+    first elements are mask, or the last."""
     sizes = {d for kind in kinds(function) for d in kind.shape if d > 1}
-    places = [(n, axis, d) for n, t in function.arguments for axis, d in enumerate(t.shape) if d > 1]
+    dims = [(n, axis, d) for n, t in function.arguments for axis, d in enumerate(t.shape) if d > 1]
     choices = [(None, size) for size in sorted(sizes, reverse=True)]
-    choices += [((name, axis), size) for name, axis, size in places]
+    choices += [((name, axis), size) for name, axis, size in dims]
     for only, old in choices:
         for new in sorted({1, (old + 1) // 2} - {old}):
             for last in (False, True):

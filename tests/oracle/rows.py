@@ -70,17 +70,17 @@ def ask(opt, graphs):
     return set(re.findall(r"error: \[TSR-0229\] [^\n]*entry '@(\w+)'", done.stderr))
 
 
-def changed_row(function, data, rows, value, order, kept):
-    """A row of the value that hangs on others, or None. Row i of the second run is row order[i] of the first, or 0 where it is not kept."""
+def changed_row(function, data, rows, value, order, chosen_rows):
+    """A row of the value that hangs on others, or None. Row i of the second run is row order[i] of the first, or 0 where it is not chosen."""
     again = []
     for (_, kind), x in zip(function.arguments, data):
         if has_rows(kind, rows):
-            x = np.where(kept.reshape((-1,) + (1,) * (np.ndim(x) - 1)), x[order], np.zeros_like(x))
+            x = np.where(chosen_rows.reshape((-1,) + (1,) * (np.ndim(x) - 1)), x[order], np.zeros_like(x))
         again.append(x)
     one = Function(function.name, function.arguments, [*function.ops[:-1], Op('return', [value], [], [])])
     (a, a_bound), = Interpreter().run(one, data)
     (b, b_bound), = Interpreter().run(one, again)
-    for i in np.flatnonzero(kept):
+    for i in np.flatnonzero(chosen_rows):
         x, y, bound = a[order[i]], b[i], a_bound[order[i]] + b_bound[i]
         with np.errstate(all='ignore'):
             same = (x == y) | ~np.isfinite(bound) if x.dtype.kind != 'f' else (
@@ -93,8 +93,8 @@ def changed_row(function, data, rows, value, order, kept):
 def scan_rows(graph, value):
     function, data, rows, _, _, random = graph
     order = random.permutation(rows)
-    kept = np.arange(rows) < random.integers(1, rows + 1)
-    for chosen, those in (order, np.ones(rows, bool)), (np.arange(rows), kept):
+    chosen_rows = np.arange(rows) < random.integers(1, rows + 1)
+    for chosen, those in (order, np.ones(rows, bool)), (np.arange(rows), chosen_rows):
         found = changed_row(function, data, rows, value, chosen, those)
         if found is not None:
             return found

@@ -152,8 +152,8 @@ def compare_differences(what, got, function, data, moved, directions, picked):
         tells = np.isfinite(one) & np.isfinite(two) & (np.abs(one - two) <= DIFFERENCE / 4 * scale + noise) & np.isfinite(mine)
         off = tells & (np.abs(mine - one) > DIFFERENCE * np.maximum(scale, np.abs(mine)) + noise)
         if np.any(off):
-            place = tuple(int(i) for i in np.argwhere(off)[0]) if off.ndim else ()
-            return f'{what} of result {index}{list(place)} is {mine[place]!r}, central difference {one[place]!r}'
+            position = tuple(int(i) for i in np.argwhere(off)[0]) if off.ndim else ()
+            return f'{what} of result {index}{list(position)} is {mine[position]!r}, central difference {one[position]!r}'
     return None
 
 
@@ -205,9 +205,9 @@ def check_first(product, case, counts):
         for k, (mine, other) in enumerate(zip(tangents, expected)):
             if not (np.all(np.isfinite(other)) and np.all(np.isfinite(values[picked[k]]))):
                 continue  # of a value that is no number, as a mean of nothing is, the tangent may be none
-            places = apart(mine, other, np.maximum(1, np.max(np.abs(other), initial=0)))
-            if len(places):
-                at = tuple(int(i) for i in places[0])
+            positions = apart(mine, other, np.maximum(1, np.max(np.abs(other), initial=0)))
+            if len(positions):
+                at = tuple(int(i) for i in positions[0])
                 return f'tangent {k}{list(at)} is {mine[at]!r}, PyTorch says {other[at]!r}'
         counts['PyTorch'] = counts.get('PyTorch', 0) + 1
     return None

@@ -49,8 +49,8 @@ def padded(op, x):
     low, high, inner = op.integers('low'), op.integers('high'), op.integers('interior') or (0,) * x.ndim
     whole = torch.full([a + d + max(d - 1, 0) * i + b for a, d, i, b in zip(low, x.shape, inner, high)], op.number('value', 0.0),
                        dtype=x.dtype)
-    places = tuple(slice(a, a + d + max(d - 1, 0) * i, i + 1) for a, d, i in zip(low, x.shape, inner))
-    return whole.index_put(tuple(torch.meshgrid(*[torch.arange(w)[p] for w, p in zip(whole.shape, places)], indexing='ij')), x) \
+    slices = tuple(slice(a, a + d + max(d - 1, 0) * i, i + 1) for a, d, i in zip(low, x.shape, inner))
+    return whole.index_put(tuple(torch.meshgrid(*[torch.arange(w)[p] for w, p in zip(whole.shape, slices)], indexing='ij')), x) \
         if x.ndim else x
 
 
@@ -62,6 +62,17 @@ def gather(op, x, i):
 def scatter_add(op, x, i, u):
     axis = op.integer('axis')
     return x.index_add(axis, i.reshape(-1).long(), u.reshape(x.shape[:axis] + (i.numel(),) + x.shape[axis + 1:]))
+
+
+def scatter(op, x, i, u):
+    """Set: one update after the other, as PyTorch's index_copy of several updates gives each the whole gradient."""
+    axis, how = op.integer('axis'), op.text('how')
+    i, u = i.reshape(-1).long(), u.reshape(x.shape[:axis] + (i.numel(),) + x.shape[axis + 1:])
+    if how != 'set':
+        return x.index_reduce(axis, i, u, {'max': 'amax', 'min': 'amin', 'mul': 'prod'}[how])
+    for k in range(i.numel()):
+        x = x.index_copy(axis, i[k:k + 1], u.narrow(axis, k, 1))
+    return x
 
 
 def cumsum(op, x):
@@ -97,8 +108,8 @@ def attention(op, q, k, v, *behind):
     logits = q @ k.mT * op.number('scale', 1 / math.sqrt(q.shape[3])) + allowed
     seen = torch.isfinite(logits).any(-1, keepdim=True)
     chances = torch.where(seen, F.softmax(torch.where(seen, logits, 0.0), -1), 0.0)
-    kept = interpret.left(op, tuple(logits.shape), samples and tuple(y.numpy() for y in samples))
-    out = (chances * torch.as_tensor(kept, dtype=q.dtype)) @ v
+    drop_mask = interpret.left(op, tuple(logits.shape), samples and tuple(y.numpy() for y in samples))
+    out = (chances * torch.as_tensor(drop_mask, dtype=q.dtype)) @ v
     return [out, torch.logsumexp(logits, -1)] if len(op.types) == 2 else out
 
 
@@ -182,7 +193,7 @@ MEANINGS = {
     'matmul': matmul, 'cast': lambda op, x: x.double() if op.types[0].dtype in FLOATS else x,
     'reshape': lambda op, x: x.reshape(op.types[0].shape), 'transpose': lambda op, x: x.permute(op.integers('permutation')),
     'broadcast': lambda op, x: x.broadcast_to(op.types[0].shape), 'slice': sliced, 'pad': padded, 'gather': gather,
-    'concat': lambda op, *x: torch.cat(x, op.integer('axis')), 'scatter_add': scatter_add, 'cumsum': cumsum, 'sort': sort,
+    'concat': lambda op, *x: torch.cat(x, op.integer('axis')), 'scatter_add': scatter_add, 'scatter': scatter, 'cumsum': cumsum, 'sort': sort,
     'split': lambda op, x: torch.split(x, [t.shape[op.integer('axis')] for t in op.types], op.integer('axis')),
     'top_k': top_k,
     'batch_norm_train': batch_norm_train,
@@ -323,8 +334,8 @@ def check(product, kind, seed, at):
         mine = got.get(name, np.zeros(expected.shape))
         off = np.abs(mine - expected) > TOLERANCE * np.maximum(1, np.abs(expected))
         if np.any(off | (np.isnan(mine) != np.isnan(expected))):
-            place = tuple(int(i) for i in np.argwhere(off | np.isnan(mine))[0]) if off.ndim else ()
-            return f'gradient of {name}{list(place)} is {mine[place]!r}, PyTorch says {expected[place]!r}', whole
+            position = tuple(int(i) for i in np.argwhere(off | np.isnan(mine))[0]) if off.ndim else ()
+            return f'gradient of {name}{list(position)} is {mine[position]!r}, PyTorch says {expected[position]!r}', whole
     return None, whole
 
 

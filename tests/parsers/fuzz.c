@@ -91,7 +91,7 @@ static void npz_seeds(const char *folder) { (void)folder; }
 /* ---- recordings of runs ---- */
 
 static void record_seed(const char *folder, size_t number, bool has_values, bool has_program) {
-    static const tsr_hyperparameter list[] = {{"eps", "1e-08"}, {"lr", "0.001"}};
+    static const tsr_hyperparameter list[] = {{"eps", "1e-08", false}, {"lr", "0.001", false}};
     tsr_ctx ctx = {0};
     tsr_record_header header = {.numerics = "portable+fma",
                                 .entry = "train",

@@ -3,7 +3,7 @@
 # The blocks of commands in README.md and docs/*.md, run in order: pages share a folder, in which `examples` is a link.
 # A block is one of `sh`, or one without a language that begins with one of our programs or a variable. Its requirements
 # are named in a line `<!-- needs: WHAT ... -->` before it: registry (registry.example.org is a registry on loopback),
-# ptxas, gpu, torch. A block after a line `<!-- file: NAME -->` is the text of that file, which the reader saves.
+# ptxas, gpu, amd, torch, jax. A block after a line `<!-- file: NAME -->` is the text of that file, which the reader saves.
 # Of the scripts of tools/ only --help is run, since each of them is a whole test run.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 ROOT=$(cd "$HERE/../.." && pwd)
@@ -39,8 +39,10 @@ have() {
         registry) ;;
         ptxas) command -v ptxas >/dev/null || [ -x /usr/local/cuda/bin/ptxas ] || return 1 ;;
         torch) "$PYTHON" -c 'import torch, safetensors.torch' 2>/dev/null || return 1 ;;
+        jax) "$PYTHON" -c 'import jax' 2>/dev/null || return 1 ;;
+        amd) [ -e /dev/kfd ] || return 1 ;;
         gpu) compgen -G '/dev/nvidia[0-9]*' >/dev/null || return 1 ;;
-        *) fail "a block needs '$need'; there are registry, ptxas, torch and gpu" ;;
+        *) fail "a block needs '$need'; there are registry, ptxas, torch, jax, amd and gpu" ;;
         esac
     done
 }
@@ -49,7 +51,7 @@ cd pages || exit 99
 ln -s "$ROOT/examples" "$ROOT/tools" .
 skipped=0
 for block in ../blocks/*; do
-    read -r _ place needs <"$block"
+    read -r _ origin needs <"$block"
     # shellcheck disable=SC2086 # several words
     if ! have $needs; then
         skipped=$((skipped + 1))
@@ -57,7 +59,7 @@ for block in ../blocks/*; do
     fi
     sed -Ei "s,registry\.example\.org,127.0.0.1:$PORT,g; s,^(tools/[a-z]+).*,\1 --help," "$block"
     checks=$((checks + 1))
-    timeout 300 bash -euo pipefail -x "$block" >"$WORK/.out" 2>"$WORK/.err" </dev/null || fail "the commands of $place"
+    timeout 300 bash -euo pipefail -x "$block" >"$WORK/.out" 2>"$WORK/.err" </dev/null || fail "the commands of $origin"
 done
 ((checks >= 10)) || fail "$checks blocks of commands were found; expected 10 at least"
 [ "$skipped" -eq 0 ] || echo "$skipped blocks need what is not here"

@@ -63,7 +63,7 @@ wait $victim 2>/dev/null
 check "its part is there" test -s out.tsb.part -a ! -e out.tsb
 rules
 expect "the next one" 0 '' "$AOT" pull "$P/a" -o out.tsb "${FAST[@]}"
-below "goes on" "$(number receivedBytes)" $((size - 2 * chunk))
+below "continues" "$(number receivedBytes)" $((size - 2 * chunk))
 check "and ends well" cmp a.tsb out.tsb
 check "leaving nothing" test ! -e out.tsb.part
 rm out.tsb

@@ -63,7 +63,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         data = uploads.get(key)
         if data is None:
             return self.error(404, "BLOB_UPLOAD_UNKNOWN")
-        place = {"Location": f"/v2/{name}/blobs/uploads/{key}"}
+        headers = {"Location": f"/v2/{name}/blobs/uploads/{key}"}
         if self.command == "PATCH":
             first = int(self.headers.get("Content-Range", "0-").split("-")[0])
             if first != len(data):
@@ -78,8 +78,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 return self.error(400, "DIGEST_INVALID")
             blobs[name, wanted] = bytes(uploads.pop(key))
             return self.answer(201, {"Location": f"/v2/{name}/blobs/{wanted}"})
-        place["Range"] = f"0-{max(len(data) - 1, 0)}"
-        self.answer(204 if self.command == "GET" else 202, place)
+        headers["Range"] = f"0-{max(len(data) - 1, 0)}"
+        self.answer(204 if self.command == "GET" else 202, headers)
 
     def manifest(self, name, tag):
         if self.command == "PUT":

@@ -23,8 +23,8 @@ enum {
     OFFLOADED_ZERO, /* never written */
     OFFLOADED_A_BACK,
     OFFLOADED_B_BACK,
-    OFFLOADED_A_KEPT,
-    OFFLOADED_B_KEPT,
+    OFFLOADED_A_COPY,
+    OFFLOADED_B_COPY,
     OFFLOADED_BUFFERS
 };
 
@@ -55,8 +55,8 @@ static inline void offloaded_put(offloaded_program *p, tsr_opcode opcode, uint32
 static inline void offloaded_put_commands(offloaded_program *p) {
     offloaded_put(p, TSR_OP_COPY, OFFLOADED_A, OFFLOADED_X0);
     offloaded_put(p, TSR_OP_COPY, OFFLOADED_B, OFFLOADED_X1);
-    offloaded_put(p, TSR_OP_OFFLOAD, OFFLOADED_A_KEPT, OFFLOADED_A);
-    offloaded_put(p, TSR_OP_OFFLOAD, OFFLOADED_B_KEPT, OFFLOADED_B);
+    offloaded_put(p, TSR_OP_OFFLOAD, OFFLOADED_A_COPY, OFFLOADED_A);
+    offloaded_put(p, TSR_OP_OFFLOAD, OFFLOADED_B_COPY, OFFLOADED_B);
     offloaded_put(p, TSR_OP_COPY, OFFLOADED_A_BACK,
                   OFFLOADED_B); /* concurrent with both offloads */
     offloaded_put(p, TSR_OP_AWAIT, 2, 0);
@@ -64,8 +64,8 @@ static inline void offloaded_put_commands(offloaded_program *p) {
     offloaded_put(p, TSR_OP_AWAIT, 3, 0);
     offloaded_put(p, TSR_OP_COPY, OFFLOADED_B, OFFLOADED_ZERO);
     offloaded_put(p, TSR_OP_COPY, OFFLOADED_B_BACK, OFFLOADED_ZERO);
-    offloaded_put(p, TSR_OP_PREFETCH, OFFLOADED_A_BACK, OFFLOADED_A_KEPT);
-    offloaded_put(p, TSR_OP_PREFETCH, OFFLOADED_B_BACK, OFFLOADED_B_KEPT);
+    offloaded_put(p, TSR_OP_PREFETCH, OFFLOADED_A_BACK, OFFLOADED_A_COPY);
+    offloaded_put(p, TSR_OP_PREFETCH, OFFLOADED_B_BACK, OFFLOADED_B_COPY);
     offloaded_put(p, TSR_OP_COPY, OFFLOADED_A, OFFLOADED_B); /* concurrent with both prefetches */
     offloaded_put(p, TSR_OP_AWAIT, 11, 0);
     offloaded_put(p, TSR_OP_COPY, OFFLOADED_Y1, OFFLOADED_B_BACK);
@@ -80,16 +80,16 @@ static inline void offloaded_make(offloaded_program *p) {
     const tsr_shape shape = {1, {OFFLOADED_COUNT}};
     *p = (offloaded_program){.entry = {.name = "offloaded"}};
     for (uint32_t i = 0; i < 2; i++) {
-        p->inputs[i] =
-            (tsr_config_port){names[i], TSR_DTYPE_F32, shape, TSR_PORT_ARGUMENT, false, false};
-        p->outputs[i] =
-            (tsr_config_port){names[2 + i], TSR_DTYPE_F32, shape, TSR_PORT_ARGUMENT, false, false};
+        p->inputs[i] = (tsr_config_port){names[i], TSR_DTYPE_F32, shape, TSR_PORT_ARGUMENT,
+                                         false,    false,         NULL,  0};
+        p->outputs[i] = (tsr_config_port){names[2 + i], TSR_DTYPE_F32, shape, TSR_PORT_ARGUMENT,
+                                          false,        false,         NULL,  0};
     }
     for (uint32_t i = 0; i < OFFLOADED_BUFFERS; i++) {
-        bool port = i < OFFLOADED_A, kept = i >= OFFLOADED_A_KEPT;
+        bool port = i < OFFLOADED_A, is_copy = i >= OFFLOADED_A_COPY;
         p->buffers[i] = (tsr_program_buffer){.space = i < OFFLOADED_Y0 ? TSR_SPACE_INPUT
                                                       : port           ? TSR_SPACE_OUTPUT
-                                                      : kept           ? TSR_SPACE_HOST
+                                                      : is_copy        ? TSR_SPACE_HOST
                                                                        : TSR_SPACE_WORKSPACE,
                                              .index = port ? i % 2 : 0,
                                              .dtype = TSR_DTYPE_F32,
@@ -97,10 +97,10 @@ static inline void offloaded_make(offloaded_program *p) {
                                              .name = ""};
         if (!port)
             p->buffers[i].offset_bytes =
-                (i - (kept ? OFFLOADED_A_KEPT : OFFLOADED_A)) * OFFLOADED_BYTES;
+                (i - (is_copy ? OFFLOADED_A_COPY : OFFLOADED_A)) * OFFLOADED_BYTES;
     }
     offloaded_put_commands(p);
-    p->entry.workspace_bytes = (OFFLOADED_A_KEPT - OFFLOADED_A) * OFFLOADED_BYTES;
+    p->entry.workspace_bytes = (OFFLOADED_A_COPY - OFFLOADED_A) * OFFLOADED_BYTES;
     p->entry.buffer_count = OFFLOADED_BUFFERS;
     p->entry.buffers = p->buffers;
     p->entry.commands = p->commands;

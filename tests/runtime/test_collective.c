@@ -2,13 +2,16 @@
  *
  * A program with every collective, run by several numbers of ranks. The values are integers, so
  * that sums are exact and can be compared with a plain sum. The number of bytes sent between the
- * ranks is that of a ring.
+ * ranks is that of a ring. On the CPU, and on GPUs of a fake driver, which exchange in every way.
  */
+#include "manifests/fatbin.h"
 #include "runtime/base/array.h"
 #include "runtime/exec/executor.h"
+#include "tests/runtime/fake_gpu.h"
 #include "tests/transport/ranks.h"
 
 #include <criterion/criterion.h>
+#include <dlfcn.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -36,12 +39,13 @@ static void add_kernel(const tsr_kernel_args *args, int64_t begin, int64_t end) 
 static tsr_config_tensor tensors[] = {
     {.name = "first", .role = TSR_ROLE_PARAM, .dtype = TSR_DTYPE_F32, .shape = VECTOR(N)}};
 static tsr_config_port outputs[] = {
-    {"reduced", TSR_DTYPE_F32, VECTOR(N), TSR_PORT_ARGUMENT, false, false},
-    {"gathered", TSR_DTYPE_F32, VECTOR(N), TSR_PORT_ARGUMENT, false, false},
-    {"mixed", TSR_DTYPE_F32, VECTOR(V *ROW), TSR_PORT_ARGUMENT, false, false},
+    {"reduced", TSR_DTYPE_F32, VECTOR(N), TSR_PORT_ARGUMENT, false, false, NULL, 0},
+    {"gathered", TSR_DTYPE_F32, VECTOR(N), TSR_PORT_ARGUMENT, false, false, NULL, 0},
+    {"mixed", TSR_DTYPE_F32, VECTOR(V *ROW), TSR_PORT_ARGUMENT, false, false, NULL, 0},
+    {"listed", TSR_DTYPE_F32, VECTOR(V *N), TSR_PORT_ARGUMENT, false, false, NULL, 0},
 };
 static tsr_config_entry entries[] = {
-    {.name = "train", .kind = TSR_ENTRY_TRAIN, .batch = V, .output_count = 3, .outputs = outputs}};
+    {.name = "train", .kind = TSR_ENTRY_TRAIN, .batch = V, .output_count = 4, .outputs = outputs}};
 static const tsr_config config = {.version_major = 1,
                                   .name = "m",
                                   .producer = "test",
@@ -52,31 +56,51 @@ static const tsr_config config = {.version_major = 1,
                                   .tensors = tensors,
                                   .entries = entries};
 
-enum { NUMBER, VALUES, ROWS, SUM, SUM_TOO, SLICE, MIXED, FIRST, REDUCED, GATHERED, ALL, BUFFERS };
+enum {
+    NUMBER,
+    VALUES,
+    ROWS,
+    SUM,
+    SUM_TOO,
+    SLICE,
+    MIXED,
+    FIRST,
+    REDUCED,
+    GATHERED,
+    ALL,
+    LIST,
+    LISTED,
+    BUFFERS
+};
 static tsr_program_buffer buffers[BUFFERS] = {
-    [NUMBER] = {TSR_SPACE_VRANK_NUMBER, 0, 0, TSR_DTYPE_I64, {0}, ""},
-    [VALUES] = {TSR_SPACE_VRANK, 0, 0, TSR_DTYPE_F32, VECTOR(N), ""},
-    [ROWS] = {TSR_SPACE_VRANK, 0, 128, TSR_DTYPE_F32, VECTOR(ROW), ""},
-    [SUM] = {TSR_SPACE_SUMS, 0, 0, TSR_DTYPE_F32, VECTOR(N), ""},
-    [SUM_TOO] = {TSR_SPACE_SUMS, 0, 128, TSR_DTYPE_F32, VECTOR(N), ""},
-    [SLICE] = {TSR_SPACE_VRANK, 0, 192, TSR_DTYPE_F32, VECTOR(PART), ""},
-    [MIXED] = {TSR_SPACE_VRANK, 0, 256, TSR_DTYPE_F32, VECTOR(ROW), ""},
-    [FIRST] = {TSR_SPACE_TENSOR, 0, 0, TSR_DTYPE_F32, VECTOR(N), ""},
-    [REDUCED] = {TSR_SPACE_OUTPUT, 0, 0, TSR_DTYPE_F32, VECTOR(N), ""},
-    [GATHERED] = {TSR_SPACE_OUTPUT, 1, 0, TSR_DTYPE_F32, VECTOR(N), ""},
-    [ALL] = {TSR_SPACE_OUTPUT, 2, 0, TSR_DTYPE_F32, VECTOR(V *ROW), ""},
+    [NUMBER] = {TSR_SPACE_VRANK_NUMBER, 0, 0, TSR_DTYPE_I64, {0}, "", 0},
+    [VALUES] = {TSR_SPACE_VRANK, 0, 0, TSR_DTYPE_F32, VECTOR(N), "", 0},
+    [ROWS] = {TSR_SPACE_VRANK, 0, 128, TSR_DTYPE_F32, VECTOR(ROW), "", 0},
+    [SUM] = {TSR_SPACE_SUMS, 0, 0, TSR_DTYPE_F32, VECTOR(N), "", 0},
+    [SUM_TOO] = {TSR_SPACE_SUMS, 0, 128, TSR_DTYPE_F32, VECTOR(N), "", 0},
+    [SLICE] = {TSR_SPACE_VRANK, 0, 192, TSR_DTYPE_F32, VECTOR(PART), "", 0},
+    [MIXED] = {TSR_SPACE_VRANK, 0, 256, TSR_DTYPE_F32, VECTOR(ROW), "", 0},
+    [FIRST] = {TSR_SPACE_TENSOR, 0, 0, TSR_DTYPE_F32, VECTOR(N), "", 0},
+    [REDUCED] = {TSR_SPACE_OUTPUT, 0, 0, TSR_DTYPE_F32, VECTOR(N), "", 0},
+    [GATHERED] = {TSR_SPACE_OUTPUT, 1, 0, TSR_DTYPE_F32, VECTOR(N), "", 0},
+    [ALL] = {TSR_SPACE_OUTPUT, 2, 0, TSR_DTYPE_F32, VECTOR(V *ROW), "", 0},
+    [LIST] = {TSR_SPACE_WORKSPACE, 0, 0, TSR_DTYPE_F32, VECTOR(V *N), "", 0},
+    [LISTED] = {TSR_SPACE_OUTPUT, 3, 0, TSR_DTYPE_F32, VECTOR(V *N), "", 0},
 };
 static uint32_t fill[] = {NUMBER, VALUES, ROWS}, sum[] = {SUM, VALUES},
                 sum_too[] = {SUM_TOO, VALUES};
 static uint32_t reduce[] = {REDUCED, SUM}, scatter[] = {SLICE, SUM_TOO}, mix[] = {MIXED, ROWS};
 static uint32_t gather[] = {GATHERED, SLICE}, send[] = {FIRST, VALUES}, join[] = {ALL, MIXED};
+static uint32_t list[] = {LIST, VALUES}, show_list[] = {LISTED, LIST};
 #define COLLECTIVE(kind, arguments)                                                                \
-    { TSR_OP_COLLECTIVE, TSR_COLLECTIVE_##kind, 0, 0, 2, 0, arguments, "" }
+    { TSR_OP_COLLECTIVE, TSR_COLLECTIVE_##kind, 0, 0, 2, 0, arguments, "", 0, 0 }
 static tsr_program_command commands[] = {
-    {TSR_OP_EACH_VRANK, 0, 3, 0, 0, 0, NULL, ""},
-    {TSR_OP_LAUNCH, 0, 1, 0, 3, 1, fill, ""},
-    {TSR_OP_VRANK_SUM, 1, 1, 0, 2, 0, sum, ""},
-    {TSR_OP_VRANK_SUM, 1, 1, 0, 2, 0, sum_too, ""},
+    {TSR_OP_EACH_VRANK, 0, 4, 0, 0, 0, NULL, "", 0, 0},
+    {TSR_OP_LAUNCH, 0, 1, 0, 3, 1, fill, "", 0, 0},
+    {TSR_OP_VRANK_SUM, 1, 1, 0, 2, 0, sum, "", 0, 0},
+    {TSR_OP_VRANK_SUM, 1, 1, 0, 2, 0, sum_too, "", 0, 0},
+    {TSR_OP_VRANK_GATHER, 0, 0, 0, 2, 0, list, "", 0, 0},
+    {TSR_OP_COPY, 0, 0, 0, 2, 0, show_list, "", 0, 0},
     COLLECTIVE(ALL_REDUCE, reduce),
     COLLECTIVE(REDUCE_SCATTER, scatter),
     COLLECTIVE(ALL_GATHER, gather),
@@ -85,6 +109,7 @@ static tsr_program_command commands[] = {
     COLLECTIVE(ALL_GATHER, join),
 };
 static tsr_program_entry program_entries[] = {{.name = "train",
+                                               .workspace_bytes = 704,
                                                .buffer_count = BUFFERS,
                                                .command_count = TSR_COUNT(commands),
                                                .buffers = buffers,
@@ -98,6 +123,9 @@ static int check_values(tsr_transport *t, const tsr_executor *executor) {
     const float *gathered = tsr_executor_get_output(executor, 0, 1);
     const float *mixed = tsr_executor_get_output(executor, 0, 2);
     const float *first = tsr_executor_get_tensor(executor, 0);
+    const float *listed = tsr_executor_get_output(executor, 0, 3);
+    for (int i = 0; i < V * N; i++)
+        EXPECT(listed[i] == value_of(i / N, i % N), "listed[%d] is %g", i, (double)listed[i]);
     for (int i = 0; i < N; i++) {
         float all = 0;
         for (int vrank = 0; vrank < V; vrank++) all += value_of(vrank, i);
@@ -132,24 +160,22 @@ static uint64_t planned_bytes(uint32_t ranks, uint32_t rank) {
     if (begin > N) begin = N;
     if (end > N) end = N;
     uint64_t part = end - begin;
-    return sizeof(float) * (others * N + (N - part) + others * part + (rank ? 0 : others * N) +
-                            vranks * (V - vranks) * BLOCK + others * vranks * ROW);
+    return sizeof(float) *
+           (others * N + (N - part) + others * part + (rank ? 0 : others * N) +
+            vranks * (V - vranks) * BLOCK + others * vranks * ROW + others * vranks * N);
 }
 
-static int run_rank(tsr_ctx *ctx, tsr_transport *t, void *user) {
-    tsr_threads *threads;
-    tsr_device *device;
+static int run_rounds(tsr_ctx *ctx, tsr_transport *t, tsr_device *device) {
     tsr_executor *executor;
-    (void)user;
-    EXPECT_OK(tsr_threads_create(ctx, 1, &threads));
-    EXPECT_OK(tsr_device_cpu_create(ctx, kernels, threads, &device));
     EXPECT_OK(tsr_executor_create(ctx, &config, &program, device, t, &executor));
     guarded g = {.executor = executor};
     tsr_executor_set_guard(executor, count_guard, &g);
     for (int round = 1; round <= ROUNDS; round++) {
-        uint64_t before = t->sent_bytes;
+        EXPECT_OK(tsr_executor_claim(ctx, executor));
         memset(tsr_executor_get_tensor(executor, 0), 0, N * sizeof(float));
+        uint64_t before = t->sent_bytes;
         EXPECT_OK(tsr_executor_run(ctx, executor, 0, (uint64_t)round));
+        EXPECT_OK(tsr_executor_fetch(ctx, executor));
         if (check_values(t, executor)) return 1;
         EXPECT(g.count >= round, "a tensor was written unguarded");
         uint64_t sent = t->sent_bytes - before, planned = planned_bytes(t->rank_count, t->rank);
@@ -159,9 +185,56 @@ static int run_rank(tsr_ctx *ctx, tsr_transport *t, void *user) {
                planned);
     }
     tsr_executor_destroy(executor);
+    return 0;
+}
+
+static int run_rank(tsr_ctx *ctx, tsr_transport *t, void *user) {
+    tsr_threads *threads;
+    tsr_device *device;
+    (void)user;
+    EXPECT_OK(tsr_threads_create(ctx, 1, &threads));
+    EXPECT_OK(tsr_device_cpu_create(ctx, kernels, threads, &device));
+    int failed = run_rounds(ctx, t, device);
     tsr_device_close(device);
     tsr_threads_destroy(threads);
-    return 0;
+    return failed;
+}
+
+/* Rank r has GPU r. `user` names the way to exchange. */
+static int run_gpu_rank(tsr_ctx *ctx, tsr_transport *t, void *user) {
+    static const fake_kernel of_fake[] = {
+        {"fill", 3, fill_kernel}, {"add sums", 3, add_kernel}, {0}};
+    static const char *const gpu_names[] = {"fill", "add sums"};
+    static const tsr_fatbin_kernel launches[] = {{.threads = 32, .programs = 1},
+                                                 {.threads = 32, .programs = 1}};
+    static const tsr_fatbin_image image = {TSR_FATBIN_CUBIN, 90, true, "cubin90a", 9};
+    const tsr_fatbin fatbin = {launches, 2, &image, 1};
+    tsr_arena arena = {0};
+    tsr_device *device;
+    void *code = NULL, *library = dlopen(FAKE_CUDA, RTLD_NOW | RTLD_LOCAL);
+    EXPECT(library, "%s", dlerror());
+    fake_gpu *fake = dlsym(library, "fake");
+    char selector[] = {(char)('0' + t->rank), 0};
+    tsr_device_options options = {.selector = selector,
+                                  .kernels = gpu_names,
+                                  .kernel_count = 2,
+                                  .library = FAKE_CUDA,
+                                  .shares = true};
+    fake->kernels = of_fake;
+    fake->device_count = (int)t->rank_count;
+    EXPECT_OK(tsr_fatbin_encode(ctx, &fatbin, &arena, &code, &options.code_size_bytes));
+    options.code = code;
+    EXPECT_OK(tsr_device_open(ctx, "cuda", &options, &device));
+    t->exchange = user;
+    int failed = run_rounds(ctx, t, device);
+    tsr_device_close(device);
+    tsr_arena_finish(&arena);
+    EXPECT(failed || (!fake->allocations && !fake->windows && !fake->streams && !fake->hosts &&
+                      !fake->events && !fake->modules),
+           "open are %d allocations, %d windows, %d streams, %d of the host, %d events, %d modules",
+           fake->allocations, fake->windows, fake->streams, fake->hosts, fake->events,
+           fake->modules);
+    return failed;
 }
 
 Test(collective, any_number_of_ranks_makes_the_same) {
@@ -174,4 +247,14 @@ Test(collective, any_number_of_ranks_makes_the_same) {
     }
     ranks_options alone = {RANKS_LOOPBACK, 1, 0, 0};
     cr_expect_eq(ranks_run(&alone, run_rank, NULL), 0, "alone");
+}
+
+Test(collective, gpus_make_the_same) {
+    static const char *const ways[] = {"host", "p2p"};
+    for (size_t way = 0; way < TSR_COUNT(ways); way++)
+        for (uint32_t ranks = 2; ranks <= V; ranks++) {
+            ranks_options options = {RANKS_PROCESSES, ranks, 0, UINT64_C(60) * 1000000000u};
+            cr_expect_eq(ranks_run(&options, run_gpu_rank, (void *)(uintptr_t)ways[way]), 0,
+                         "%u ranks by %s", ranks, ways[way]);
+        }
 }

@@ -85,7 +85,7 @@ Test(control, stops_where_its_condition_is_false) {
 Test(control, may_not_run_at_all) {
     example e;
     make_example(&e);
-    e.commands[START] = e.commands[KEEP];
+    e.commands[START] = e.commands[COPY_SUM];
     uint32_t arguments[] = {SUM, SLICE};
     e.commands[START].arguments = arguments;
     results got = run(&e, 1, 2, 9); /* the second run begins with the 9 that the first one took */

@@ -5,8 +5,8 @@
 #include "manifests/fatbin.h"
 #include "runtime/base/array.h"
 #include "runtime/base/trace/trace.h"
-#include "runtime/device/cuda_driver.h"
 #include "runtime/device/cuda_ptx.h"
+#include "runtime/device/gpu/driver.h"
 #include "runtime/initialize.h"
 #include "tests/runtime/device/cases.h"
 #include "tests/runtime/device_bench.h"
@@ -292,14 +292,14 @@ done:
 }
 
 /* The second step is traced. */
-static tsr_result live_traced(bench *b, const tsr_device_options *options,
+static tsr_result live_traced(bench *b, const char *device, const tsr_device_options *options,
                               tsr_executor **out_executor) {
-    TRY(&b->ctx, tsr_device_open(&b->ctx, "cuda", options, &b->device));
+    TRY(&b->ctx, tsr_device_open(&b->ctx, device, options, &b->device));
     TRY(&b->ctx,
         tsr_executor_create(&b->ctx, &toy_config, &toy_program, b->device, NULL, out_executor));
     const void *bytes = NULL;
     tsr_limits limits;
-    TRY(&b->ctx, live_staged_upload(b));
+    if (b->device->type->staged_upload) TRY(&b->ctx, live_staged_upload(b));
     TRY(&b->ctx, live_offloaded(b));
     TRY(&b->ctx, b->device->type->measure(&b->ctx, b->device, &limits));
     TRY(&b->ctx, tsr_executor_ready_readers(&b->ctx, *out_executor, 2));
@@ -318,13 +318,13 @@ static tsr_result live_traced(bench *b, const tsr_device_options *options,
     return tsr_executor_fetch(&b->ctx, *out_executor);
 }
 
-static tsr_result live(bench *b, const tsr_device_options *options) {
+static tsr_result live(bench *b, const char *device, const tsr_device_options *options) {
     tsr_executor *executor = NULL;
     const tsr_trace_options traced = {
         .size_bytes = sizeof traced, .first_step = 2, .last_step = 2, .events_max = 100};
     tsr_ctx apart = {0};
     cr_assert_eq(tsr_trace_create(&apart, &traced, &b->ctx.trace).code, TSR_OK);
-    tsr_result result = live_traced(b, options, &executor);
+    tsr_result result = live_traced(b, device, options, &executor);
     tsr_executor_destroy(executor);
     tsr_device_close(b->device);
     b->device = NULL;
@@ -335,7 +335,8 @@ static tsr_result live(bench *b, const tsr_device_options *options) {
 
 /* The message names the planned bytes, and the free bytes if a context exists. */
 static void expect_memory_told(const bench *b, const char *symbol) {
-    static const char *const before[] = {"cuInit", "cuDriver", "cuDevice"};
+    static const char *const before[] = {"cuInit",     "cuDriver",  "cuDevice",         "hipInit",
+                                         "hipRuntime", "hipDevice", "hipGetDeviceCount"};
     bool knows_free = true;
     for (size_t i = 0; i < TSR_COUNT(before); i++)
         knows_free = knows_free && strncmp(symbol, before[i], strlen(before[i])) != 0;
@@ -343,39 +344,112 @@ static void expect_memory_told(const bench *b, const char *symbol) {
     cr_assert(!knows_free ||
                   strstr(b->ctx.error.text, "; 1048576 of 1048576 bytes of device memory are free"),
               "%s: %s", symbol, b->ctx.error.text);
-    cr_assert(strcmp(symbol, "cuMemAllocAsync") != 0 ||
+    cr_assert((strcmp(symbol, "cuMemAllocAsync") != 0 && strcmp(symbol, "hipMalloc") != 0) ||
                   strstr(b->ctx.error.text, "bytes of device memory are needed: "),
               "%s", b->ctx.error.text);
 }
 
-/* Each call of each function fails once: the error names it, and all objects are released. */
-Test(device, each_call_fails) {
-    static const char *const symbols[] = {
-#define X(name, symbol, parameters) #symbol,
-#include "runtime/device/cuda_driver.def"
-#undef X
-    };
+/* False for functions that the test below does not call, or whose errors nobody reads. */
+static bool is_checked(const char *symbol) {
     static const char *const enders[] = {
         /* errors of functions that release objects are not checked */
-        "cuGetErrorName",    "cuDevicePrimaryCtxRelease_v2", "cuModuleUnload",     "cuMemFreeAsync",
-        "cuMemFreeHost",     "cuStreamDestroy_v2",           "cuGraphExecDestroy", "cuGraphDestroy",
-        "cuEventDestroy_v2", "cuMemHostUnregister"};
+        "cuGetErrorName",
+        "cuDevicePrimaryCtxRelease_v2",
+        "cuModuleUnload",
+        "cuMemFreeAsync",
+        "cuMemFreeHost",
+        "cuStreamDestroy_v2",
+        "cuGraphExecDestroy",
+        "cuGraphDestroy",
+        "cuEventDestroy_v2",
+        "cuMemHostUnregister",
+        "hipDevicePrimaryCtxRelease",
+        "hipModuleUnload",
+        "hipFree",
+        "hipHostFree",
+        "hipStreamDestroy",
+        "hipGraphExecDestroy",
+        "hipGraphDestroy",
+        "hipEventDestroy",
+        "hipHostUnregister"};
+    static const char *const of_exchanges[] = {/* test_exchange.c */
+                                               "cuDeviceCanAccessPeer",
+                                               "cuMemGetAllocationGranularity",
+                                               "cuMemCreate",
+                                               "cuMemRelease",
+                                               "cuMemExportToShareableHandle",
+                                               "cuMemImportFromShareableHandle",
+                                               "cuMemAddressReserve",
+                                               "cuMemAddressFree",
+                                               "cuMemMap",
+                                               "cuMemUnmap",
+                                               "cuMemSetAccess",
+                                               "cuStreamWriteValue32_v2",
+                                               "cuStreamWaitValue32_v2",
+                                               "cuStreamQuery",
+                                               "cuEventQuery",
+                                               "hipStreamQuery",
+                                               "hipEventQuery"};
+    bool skipped = false;
+    for (size_t k = 0; k < TSR_COUNT(enders); k++)
+        skipped = skipped || strcmp(symbol, enders[k]) == 0;
+    for (size_t k = 0; k < TSR_COUNT(of_exchanges); k++)
+        skipped = skipped || strcmp(symbol, of_exchanges[k]) == 0;
+    return !skipped;
+}
+
+/* A driver of tests. */
+typedef struct driver_names {
+    const char *device, *illegal, *memory;
+    const char *const *symbols; /* up to NULL */
+} driver_names;
+
+#define X(name, symbol) #symbol,
+static const char *const cuda_symbols[] = {
+#include "runtime/device/cuda_symbols.def"
+    NULL};
+static const char *const hip_symbols[] = {
+#include "runtime/device/hip_symbols.def"
+    NULL};
+#undef X
+static const driver_names cuda_names = {"cuda", "CUDA_ERROR_ILLEGAL_ADDRESS (700)",
+                                        "CUDA_ERROR_OUT_OF_MEMORY (2)", cuda_symbols},
+                          hip_names = {"hip", "hipErrorIllegalAddress (700)",
+                                       "hipErrorOutOfMemory (2)", hip_symbols};
+
+/* AMD: a list whose commands cannot be captured runs without a graph; an error of a call that only
+ * enters the context to release objects is not read; if memory is short, the device keeps no
+ * tensors. */
+static bool is_optional(const driver_names *driver, const char *symbol, unsigned at) {
+    static const char *const captured[] = {"hipStreamBeginCapture",  "hipStreamEndCapture",
+                                           "hipStreamWaitEvent",     "hipGraphInstantiateWithFlags",
+                                           "hipMemcpyHtoDAsync",     "hipMemcpyDtoHAsync",
+                                           "hipMemcpyDtoDAsync",     "hipMemsetD8Async",
+                                           "hipModuleLaunchKernel",  "hipEventRecord",
+                                           "hipEventRecordWithFlags"};
+    if (driver != &hip_names) return false;
+    for (size_t i = 0; i < TSR_COUNT(captured); i++)
+        if (at % 2 && strcmp(symbol, captured[i]) == 0) return true;
+    return strcmp(symbol, "hipCtxSetCurrent") == 0 ||
+           (strcmp(symbol, "hipMalloc") == 0 && !(at % 2));
+}
+
+/* Each call of each function fails once: the error names it, and all objects are released. */
+static void fail_each(const driver_names *driver) {
+    const char *const *symbols = driver->symbols;
     bench b = {0};
-    tsr_device_options options = bench_cuda_options(&b);
+    tsr_device_options options = bench_options(&b, driver->device);
     unsigned failed = 0;
-    bench_open_fake();
-    for (size_t i = 0; i < TSR_COUNT(symbols); i++) {
-        bool ends = false;
-        for (size_t k = 0; k < TSR_COUNT(enders); k++)
-            ends = ends || strcmp(symbols[i], enders[k]) == 0;
-        if (ends) continue;
+    bench_open_driver(driver->device);
+    for (size_t i = 0; symbols[i]; i++) {
+        if (!is_checked(symbols[i])) continue;
         for (unsigned at = 1;; at++) {
             fake->fail = symbols[i];
             fake->fail_at = at;
-            fake->fail_code = at % 2 ? 700 : TSR_CUDA_ERROR_OUT_OF_MEMORY;
+            fake->fail_code = at % 2 ? 700 : TSR_GPU_ERROR_OUT_OF_MEMORY;
             fake->calls = 0;
             b.ctx = (tsr_ctx){0};
-            tsr_result result = live(&b, &options);
+            tsr_result result = live(&b, driver->device, &options);
             if (fake->calls < at) {
                 cr_assert_eq(result.code, TSR_OK, "%s", b.ctx.error.text);
                 cr_assert_gt(at, 1, "%s is never called", symbols[i]);
@@ -386,6 +460,7 @@ Test(device, each_call_fails) {
             /* A call that only enters the context to release objects may fail unnoticed. If memory
              * is short, the device keeps no tensors. If the machine code of the runtime's own
              * kernel cannot be loaded, its text is. */
+            if (!result.code && is_optional(driver, symbols[i], at)) continue;
             if (!result.code && (strcmp(symbols[i], "cuCtxSetCurrent") == 0 ||
                                  (strcmp(symbols[i], "cuMemAllocAsync") == 0 && at % 2 == 0) ||
                                  (strcmp(symbols[i], "cuModuleLoadDataEx") == 0 && at > 1 &&
@@ -394,8 +469,7 @@ Test(device, each_call_fails) {
             cr_assert_eq(result.code, at % 2 ? TSR_MACHINE : TSR_MEMORY, "%s %u: %s", symbols[i],
                          at, b.ctx.error.text);
             cr_assert(strstr(b.ctx.error.text, symbols[i]) &&
-                          strstr(b.ctx.error.text, at % 2 ? "CUDA_ERROR_ILLEGAL_ADDRESS (700)"
-                                                          : "CUDA_ERROR_OUT_OF_MEMORY (2)"),
+                          strstr(b.ctx.error.text, at % 2 ? driver->illegal : driver->memory),
                       "%s: %s", symbols[i], b.ctx.error.text);
             if (at % 2 == 0) expect_memory_told(&b, symbols[i]);
         }
@@ -404,19 +478,27 @@ Test(device, each_call_fails) {
     tsr_arena_finish(&b.arena);
 }
 
-static void refused(bench *b, const tsr_device_options *options, tsr_code code, const char *text) {
+Test(device, each_call_fails) { fail_each(&cuda_names); }
+Test(device, each_call_of_hip_fails) { fail_each(&hip_names); }
+
+static void refused_by(const char *device, bench *b, const tsr_device_options *options,
+                       tsr_code code, const char *text) {
     b->ctx = (tsr_ctx){0};
-    tsr_result result = live(b, options);
+    tsr_result result = live(b, device, options);
     cr_assert_eq(result.code, code, "%s: %d: %s", text, result.code, b->ctx.error.text);
     cr_assert(strstr(b->ctx.error.text, text), "expected '%s' in '%s'", text, b->ctx.error.text);
     bench_expect_nothing_open(text);
+}
+
+static void refused(bench *b, const tsr_device_options *options, tsr_code code, const char *text) {
+    refused_by("cuda", b, options, code, text);
 }
 
 Test(device, what_is_wrong_is_told) {
     bench b = {0};
     bench_open_fake();
     tsr_device_options options = bench_cuda_options(&b), changed = options;
-    const fake_cuda whole = *fake;
+    const fake_gpu whole = *fake;
     changed.library = "libno-such-driver.so.1";
     refused(&b, &changed, TSR_MACHINE, "there is no NVIDIA driver here: libno-such-driver.so.1");
     changed.library = FAKE_OLD_CUDA;
@@ -498,6 +580,98 @@ Test(device, the_matching_image_is_loaded) {
                   rows[i].minor, fake->image_begin);
         tsr_device_close(b.device);
     }
-    cr_assert_eq(tsr_device_open(&b.ctx, "hip:gfx942", &options, &b.device).code, TSR_TARGET);
+    cr_assert_eq(tsr_device_open(&b.ctx, "tpu:v5", &options, &b.device).code, TSR_TARGET);
     tsr_arena_finish(&b.arena);
+}
+
+/* ---- AMD ------------------------------------------------------------------------------------- */
+
+Test(device, the_matching_code_object_is_loaded) {
+    static const struct {
+        const char *arch, *image, *selector;
+    } rows[] = {{"gfx942", "gfx942.", "1"},
+                {"gfx950", "gfx94-g", "GPU-1011"},
+                {"gfx1100", "gfx1100", "0000:1c:00.0"},
+                {"gfx1100", "gfx1100", "0000:1C:00.0"}};
+    bench b = {0};
+    bench_open_driver("hip");
+    tsr_device_options options = bench_options(&b, "hip");
+    for (size_t i = 0; i < TSR_COUNT(rows); i++) {
+        snprintf(fake->arch, sizeof fake->arch, "%s", rows[i].arch);
+        options.selector = rows[i].selector;
+        cr_assert_eq(tsr_device_open(&b.ctx, "hip:gfx942", &options, &b.device).code, TSR_OK, "%s",
+                     b.ctx.error.text);
+        cr_assert(strncmp(b.device->type->describe(b.device), "Fake B (1, GPU-1011", 19) == 0);
+        cr_assert(strncmp(fake->image_begin, rows[i].image, 7) == 0, "%s: %s", rows[i].arch,
+                  fake->image_begin);
+        tsr_device_close(b.device);
+    }
+    tsr_arena_finish(&b.arena);
+}
+
+Test(device, what_is_wrong_with_hip_is_told) {
+    bench b = {0};
+    bench_open_driver("hip");
+    tsr_device_options options = bench_options(&b, "hip"), changed = options;
+    const fake_gpu whole = *fake;
+    changed.library = "libno-such-driver.so.1";
+    refused_by("hip", &b, &changed, TSR_MACHINE,
+               "there is no AMD driver here: libno-such-driver.so.1");
+    changed = options;
+    changed.selector = "2";
+    refused_by("hip", &b, &changed, TSR_USAGE,
+               "'2' names 0 HIP devices; expected one of 0 GPU-00010203");
+    changed = bench_cuda_options(&b);
+    changed.library = options.library;
+    refused_by("hip", &b, &changed, TSR_TARGET,
+               "of architecture gfx942; the bundle has machine code for NVIDIA GPUs");
+    changed = options;
+    changed.library = FAKE_CUDA;
+    refused_by("cuda", &b, &changed, TSR_TARGET, "the bundle has code for AMD GPUs");
+    fake->version = 50100000;
+    refused_by("hip", &b, &options, TSR_MACHINE,
+               "the AMD driver is for HIP 5.1; expected 5.2 or later");
+    *fake = whole;
+    fake->device_count = 0;
+    setenv("ROCR_VISIBLE_DEVICES", "7", 1);
+    refused_by("hip", &b, &options, TSR_MACHINE,
+               "the AMD driver shows no device; ROCR_VISIBLE_DEVICES is '7', which may hide");
+    unsetenv("ROCR_VISIBLE_DEVICES");
+    refused_by("hip", &b, &options, TSR_MACHINE, "the AMD driver shows no device");
+    *fake = whole;
+    snprintf(fake->arch, sizeof fake->arch, "gfx906");
+    refused_by("hip", &b, &options, TSR_TARGET, "device 40 has the architecture 'gfx906:sramecc+");
+    snprintf(fake->arch, sizeof fake->arch, "gfx90a");
+    refused_by("hip", &b, &options, TSR_TARGET,
+               "of architecture gfx90a; the bundle has machine code for gfx942, machine code for "
+               "gfx9-4-generic, machine code for gfx1100");
+    *fake = whole;
+    fake->free_bytes = 400;
+    refused_by("hip", &b, &options, TSR_MEMORY, "bytes of device memory are needed on Fake A (0");
+    *fake = whole;
+    fake->fail = "hipModuleLoadDataEx";
+    fake->fail_at = 1;
+    fake->fail_code = 218;
+    refused_by("hip", &b, &options, TSR_MACHINE, "(generic targets need code object version 6)");
+    *fake = whole;
+    tsr_arena_finish(&b.arena);
+}
+
+/* A runtime older than 7 does not record events within graphs, and one may refuse to capture: what
+ * needs this runs without a graph, with the same results. */
+Test(device, hip_without_graphs) {
+    static const char *const names[] = {"copies",  "loops",    "training",       "faults",
+                                        "readers", "snapshot", "hyperparameters"};
+    for (int old = 0; old < 2; old++)
+        for (size_t k = 0; k < TSR_COUNT(names); k++) {
+            bench_hip_library = old ? FAKE_OLD_HIP : FAKE_HIP;
+            bench_open_driver("hip");
+            const fake_gpu whole = *fake;
+            fake->refuses_captures = !old;
+            for (unsigned i = 0; i < device_case_count; i++)
+                if (strcmp(device_cases[i].name, names[k]) == 0) device_cases[i].run("hip");
+            bench_expect_nothing_open(names[k]);
+            *fake = whole;
+        }
+    bench_hip_library = FAKE_HIP;
 }

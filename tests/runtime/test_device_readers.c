@@ -4,8 +4,8 @@
  * and hashing chunks of files on a GPU.
  */
 #include "runtime/base/array.h"
-#include "runtime/device/cuda_driver.h"
 #include "runtime/device/cuda_ptx.h"
+#include "runtime/device/gpu/driver.h"
 #include "runtime/exec/executor.h"
 #include "tests/runtime/device_bench.h"
 #include "tests/runtime/toy.h"
@@ -162,7 +162,7 @@ typedef struct late {
     tsr_ctx ctx;
     atomic_bool begun;
     tsr_result result;
-    char got[16], kept[16];
+    char got[16], saved[16];
 } late;
 static late *of_wait;
 
@@ -195,7 +195,7 @@ static void open_late(late *l) {
         TSR_OK);
     float *w = tsr_executor_get_tensor(l->executor, 0);
     for (int i = 0; i < 4; i++) w[i] = (float)(i + 1);
-    memcpy(l->kept, w, sizeof l->kept);
+    memcpy(l->saved, w, sizeof l->saved);
     cr_assert_eq(tsr_executor_ready_readers(&l->b.ctx, l->executor, 2).code, TSR_OK);
     cr_assert_eq(tsr_executor_ready_snapshot(&l->b.ctx, l->executor, &has_snapshot).code, TSR_OK);
     cr_assert(has_snapshot);
@@ -217,7 +217,7 @@ Test(device_readers, readers_wait_for_results) {
     cr_assert_eq(tsr_executor_run(&l.b.ctx, l.executor, TOY_TRAIN, 1).code, TSR_OK);
     cr_assert_eq(pthread_join(l.thread, NULL), 0);
     cr_assert_eq(l.result.code, TSR_OK, "%s", l.ctx.error.text);
-    cr_assert_arr_eq(l.got, l.kept, sizeof l.got);
+    cr_assert_arr_eq(l.got, l.saved, sizeof l.got);
     /* A later read does not wait. */
     expect_snapshot(&l.b, l.executor, 1, (char[8]){0});
     close_late(&l);
@@ -231,7 +231,7 @@ Test(device_readers, readers_do_not_wait_for_a_run_that_failed) {
         unsigned at;
         bool lost;
     } rows[] = {{"cuGraphLaunch", 1, false},       {"cuEventSynchronize", 1, false},
-                {"cuMemcpyDtoDAsync_v2", 1, true}, {"cuEventRecordWithFlags", 1, true},
+                {"cuMemcpyDtoDAsync_v2", 1, true}, {"cuEventRecord", 1, true},
                 {"cuStreamWaitEvent", 1, true},    {"cuGraphLaunch", 2, false},
                 {"cuStreamSynchronize", 1, false}};
     for (size_t i = 0; i < TSR_COUNT(rows); i++) {
@@ -247,7 +247,7 @@ Test(device_readers, readers_do_not_wait_for_a_run_that_failed) {
         read_late(&l);
         cr_assert_eq(l.result.code, rows[i].lost ? TSR_MACHINE : TSR_OK, "%s %u: %s", rows[i].call,
                      rows[i].at, l.ctx.error.text);
-        if (!rows[i].lost) cr_assert_arr_eq(l.got, l.kept, sizeof l.got);
+        if (!rows[i].lost) cr_assert_arr_eq(l.got, l.saved, sizeof l.got);
         close_late(&l);
     }
 }
@@ -292,7 +292,7 @@ Test(device_readers, no_room_to_keep) {
         if (way == SHORT) fake->free_bytes = 71;
         if (way == REFUSED) fake->fail = "cuMemAllocAsync";
         fake->fail_at = 1;
-        fake->fail_code = TSR_CUDA_ERROR_OUT_OF_MEMORY;
+        fake->fail_code = TSR_GPU_ERROR_OUT_OF_MEMORY;
         fake->calls = 0;
         bool has_snapshot = true;
         cr_assert_eq(tsr_executor_ready_snapshot(&s.b.ctx, s.executor, &has_snapshot).code, TSR_OK);

@@ -34,7 +34,8 @@ static void write_kernel(const tsr_kernel_args *args, int64_t begin, int64_t end
 static tsr_config_tensor tensors[] = {
     {.name = "w", .role = TSR_ROLE_PARAM, .dtype = TSR_DTYPE_F32, .shape = W},
 };
-static tsr_config_port outputs[] = {{"y", TSR_DTYPE_F32, W, TSR_PORT_ARGUMENT, false, false}};
+static tsr_config_port outputs[] = {
+    {"y", TSR_DTYPE_F32, W, TSR_PORT_ARGUMENT, false, false, NULL, 0}};
 enum { ONE, TRAIN, TWO, ENTRIES };
 static tsr_config_entry entries[ENTRIES] = {
     {.name = "one", .kind = TSR_ENTRY_INFER, .outputs = outputs, .output_count = 1},
@@ -50,16 +51,16 @@ static const tsr_config config = {.version_major = 1,
                                   .entry_count = ENTRIES,
                                   .tensors = tensors,
                                   .entries = entries};
-static tsr_program_buffer buffers[] = {{TSR_SPACE_TENSOR, 0, 0, TSR_DTYPE_F32, W, "w"},
-                                       {TSR_SPACE_PREPACKED, 0, 0, TSR_DTYPE_F32, W, ""},
-                                       {TSR_SPACE_OUTPUT, 0, 0, TSR_DTYPE_F32, W, "y"}};
+static tsr_program_buffer buffers[] = {{TSR_SPACE_TENSOR, 0, 0, TSR_DTYPE_F32, W, "w", 0},
+                                       {TSR_SPACE_PREPACKED, 0, 0, TSR_DTYPE_F32, W, "", 0},
+                                       {TSR_SPACE_OUTPUT, 0, 0, TSR_DTYPE_F32, W, "y", 0}};
 static uint32_t prepare_arguments[] = {0, 1}, read_arguments[] = {1, 2}, write_arguments[] = {0};
 static tsr_program_command read_commands[] = {
-    {TSR_OP_PREPARE, 0, 4, 0, 2, 1, prepare_arguments, ""},
-    {TSR_OP_LAUNCH, 1, 1, 0, 2, 1, read_arguments, ""},
+    {TSR_OP_PREPARE, 0, 4, 0, 2, 1, prepare_arguments, "", 0, 0},
+    {TSR_OP_LAUNCH, 1, 1, 0, 2, 1, read_arguments, "", 0, 0},
 };
 static tsr_program_command write_commands[] = {
-    {TSR_OP_LAUNCH, 2, 1, 0, 1, 0, write_arguments, ""},
+    {TSR_OP_LAUNCH, 2, 1, 0, 1, 0, write_arguments, "", 0, 0},
 };
 static tsr_program_entry program_entries[ENTRIES] = {
     {.name = "one",

@@ -82,7 +82,7 @@ Test(goal, a_state_stays_the_best_until_it_is_committed) {
     const tsr_best none = {.metric = "min:train.loss"};
     tsr_best best = none, stored = none;
     cr_assert(tsr_goal_judge(&goal, 10, 0.5, &best));
-    tsr_goal_settle(10, &stored, &best); /* not saved yet, or that save failed */
+    tsr_goal_resolve(10, &stored, &best); /* not saved yet, or that save failed */
     cr_assert(best.generation == TSR_BEST_ITSELF && best.step == 10);
     tsr_best known = {.metric = "min:train.loss",
                       .evaluated_step = 5,
@@ -90,16 +90,16 @@ Test(goal, a_state_stays_the_best_until_it_is_committed) {
                       .epoch = 1,
                       .step = 5,
                       .value = 0.7};
-    tsr_goal_settle(10, &known, &best); /* an earlier one was saved */
+    tsr_goal_resolve(10, &known, &best); /* an earlier one was saved */
     cr_assert(best.generation == TSR_BEST_ITSELF && best.value == 0.5);
     stored = best;
     stored.generation = 6;
     stored.epoch = 1;
-    tsr_goal_settle(10, &stored, &best); /* a second save of the step is not the best itself */
+    tsr_goal_resolve(10, &stored, &best); /* a second save of the step is not the best itself */
     cr_assert(best.generation == 6 && best.epoch == 1 && best.step == 10 && best.value == 0.5);
-    tsr_goal_settle(11, &known, &best); /* that save failed after all: the store knows */
+    tsr_goal_resolve(11, &known, &best); /* that save failed after all: the store knows */
     cr_assert(best.generation == 3 && best.value == 0.7);
     tsr_best other = {.metric = "max:score"};
-    tsr_goal_settle(12, &known, &other); /* of another metric */
+    tsr_goal_resolve(12, &known, &other); /* of another metric */
     cr_assert_eq(other.generation, 0);
 }

@@ -116,7 +116,7 @@ Test(initialize, depends_on_seed_name_and_index_alone) {
 }
 
 Test(initialize, constants_of_every_dtype) {
-    for (tsr_dtype dtype = TSR_DTYPE_F64; dtype <= TSR_DTYPE_I8; dtype++) {
+    for (tsr_dtype dtype = TSR_DTYPE_F64; dtype <= (tsr_dtype)TSR_DTYPE_COUNT; dtype++) {
         tsr_config_tensor tensor = make(TSR_INIT_CONSTANT, 1, 0, 3);
         _Alignas(8) unsigned char bytes[25] = {0};
         tensor.dtype = dtype;

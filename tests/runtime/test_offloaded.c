@@ -37,7 +37,8 @@ static void spoil_kernel(const tsr_kernel_args *args, int64_t begin, int64_t end
 }
 
 static const tsr_shape shape = {1, {COUNT}};
-static tsr_config_port output = {"y", TSR_DTYPE_F32, {1, {COUNT}}, TSR_PORT_ARGUMENT, false, false};
+static tsr_config_port output = {"y",   TSR_DTYPE_F32, {1, {COUNT}}, TSR_PORT_ARGUMENT,
+                                 false, false,         NULL,         0};
 static tsr_config_entry entries[ENTRIES] = {
     {.name = "mend", .kind = TSR_ENTRY_TRAIN},
     {.name = "train", .kind = TSR_ENTRY_TRAIN, .outputs = &output, .output_count = 1}};
@@ -49,27 +50,29 @@ static const tsr_config config = {.version_major = 1,
                                   .entry_count = ENTRIES,
                                   .entries = entries};
 
-enum { A, KEPT, BACK, Y, BUFFERS };
+enum { A, OFFLOADED_COPY, BACK, Y, BUFFERS };
 static tsr_program_buffer buffers[BUFFERS] = {
     [A] = {.space = TSR_SPACE_WORKSPACE},
-    [KEPT] = {.space = TSR_SPACE_HOST},
+    [OFFLOADED_COPY] = {.space = TSR_SPACE_HOST},
     [BACK] = {.space = TSR_SPACE_WORKSPACE, .offset_bytes = ROUNDED},
     [Y] = {.space = TSR_SPACE_OUTPUT}};
-static uint32_t a[] = {A}, keep[] = {KEPT, A}, prefetch[] = {BACK, KEPT}, give[] = {BACK, Y};
+static uint32_t a[] = {A}, offload[] = {OFFLOADED_COPY, A}, prefetch[] = {BACK, OFFLOADED_COPY},
+                give[] = {BACK, Y};
 static tsr_program_command mend_commands[] = {
-    {TSR_OP_LAUNCH, K_SPOIL, COUNT, 0, 1, 0, a, ""},
-    {TSR_OP_OFFLOAD, 0, 0, 0, 2, 0, keep, ""},
-    {TSR_OP_AWAIT, 1, 0, 0, 0, 0, a, ""},
+    {TSR_OP_LAUNCH, K_SPOIL, COUNT, 0, 1, 0, a, "", 0, 0},
+    {TSR_OP_OFFLOAD, 0, 0, 0, 2, 0, offload, "", 0, 0},
+    {TSR_OP_AWAIT, 1, 0, 0, 0, 0, a, "", 0, 0},
 };
-static tsr_program_command train_commands[] = {{TSR_OP_LAUNCH, K_MAKE, COUNT, 0, 1, 0, a, ""},
-                                               {TSR_OP_OFFLOAD, 0, 0, 0, 2, 0, keep, ""},
-                                               {TSR_OP_AWAIT, 1, 0, 0, 0, 0, a, ""},
-                                               {TSR_OP_ENTER, 0, 0, 0, 0, 0, a, ""},
-                                               {TSR_OP_LAUNCH, K_SHAKE, 1, 0, 1, 0, a, ""},
-                                               {TSR_OP_LEAVE, 0, 0, 0, 0, 0, a, ""},
-                                               {TSR_OP_PREFETCH, 0, 0, 0, 2, 0, prefetch, ""},
-                                               {TSR_OP_AWAIT, 6, 0, 0, 0, 0, a, ""},
-                                               {TSR_OP_LAUNCH, K_GIVE, COUNT, 0, 2, 1, give, ""}};
+static tsr_program_command train_commands[] = {
+    {TSR_OP_LAUNCH, K_MAKE, COUNT, 0, 1, 0, a, "", 0, 0},
+    {TSR_OP_OFFLOAD, 0, 0, 0, 2, 0, offload, "", 0, 0},
+    {TSR_OP_AWAIT, 1, 0, 0, 0, 0, a, "", 0, 0},
+    {TSR_OP_ENTER, 0, 0, 0, 0, 0, a, "", 0, 0},
+    {TSR_OP_LAUNCH, K_SHAKE, 1, 0, 1, 0, a, "", 0, 0},
+    {TSR_OP_LEAVE, 0, 0, 0, 0, 0, a, "", 0, 0},
+    {TSR_OP_PREFETCH, 0, 0, 0, 2, 0, prefetch, "", 0, 0},
+    {TSR_OP_AWAIT, 6, 0, 0, 0, 0, a, "", 0, 0},
+    {TSR_OP_LAUNCH, K_GIVE, COUNT, 0, 2, 1, give, "", 0, 0}};
 static tsr_program_region region = {"stage", TSR_REGION_REPLAY, 1 + MEND};
 static tsr_program_entry program_entries[ENTRIES] = {{.name = "mend",
                                                       .workspace_bytes = 2 * ROUNDED,
@@ -136,7 +139,7 @@ Test(offloaded, is_planned_of_the_host_besides) {
     const char *text = tsr_executor_describe_plan(&p.config, &plan, &arena);
     cr_assert(strstr(text, " for tensors; and 4096 of the host's memory for values that wait"),
               "%s", text);
-    p.entry.buffer_count = OFFLOADED_A_KEPT;
+    p.entry.buffer_count = OFFLOADED_A_COPY;
     p.entry.command_count = 2;
     cr_assert_eq(tsr_executor_plan(&ctx, &p.config, &p.program, NULL, &without).code, TSR_OK);
     cr_assert(without.offloaded_bytes == 0 && without.total_bytes == plan.total_bytes);

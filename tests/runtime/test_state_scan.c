@@ -6,7 +6,7 @@
  */
 #include "manifests/fatbin.h"
 #include "runtime/exec/state_scan.h"
-#include "tests/runtime/fake_cuda.h"
+#include "tests/runtime/fake_gpu.h"
 
 #include <criterion/criterion.h>
 #include <dlfcn.h>
@@ -47,7 +47,7 @@ static void open_gpu(bench *b) {
     const tsr_fatbin fatbin = {NULL, 0, &image, 1};
     tsr_device_options options = {.library = FAKE_CUDA};
     void *code = NULL;
-    fake_cuda *fake = dlsym(dlopen(FAKE_CUDA, RTLD_NOW | RTLD_LOCAL), "fake");
+    fake_gpu *fake = dlsym(dlopen(FAKE_CUDA, RTLD_NOW | RTLD_LOCAL), "fake");
     fake->free_bytes = 1u << 30;
     must(b, tsr_fatbin_encode(&b->ctx, &fatbin, &b->arena, &code, &options.code_size_bytes));
     options.code = code;
@@ -154,7 +154,7 @@ Test(state_scan, read_fails) {
     bench b;
     tsr_digest hash;
     begin(&b, true);
-    fake_cuda *fake = dlsym(dlopen(FAKE_CUDA, RTLD_NOW | RTLD_LOCAL), "fake");
+    fake_gpu *fake = dlsym(dlopen(FAKE_CUDA, RTLD_NOW | RTLD_LOCAL), "fake");
     fake->fail = "cuMemcpyDtoHAsync_v2";
     fake->fail_at = 3;
     fake->fail_code = 700;

@@ -38,6 +38,12 @@ static void double_kernel(const tsr_kernel_args *args, int64_t begin, int64_t en
     for (int64_t i = begin; i < end; i++) y[i] = 2 * (float)x[i];
 }
 
+void toy_add(const tsr_kernel_args *args, int64_t begin, int64_t end) {
+    const float *a = args->buffers[0], *b = args->buffers[1];
+    float *sum = args->buffers[2];
+    for (int64_t i = begin; i < end; i++) sum[i] = a[i] + b[i];
+}
+
 const tsr_kernel_fn toy_kernels[3] = {mean_kernel, update_kernel, double_kernel};
 
 static tsr_config_tensor tensors[] = {
@@ -58,14 +64,14 @@ static tsr_config_tensor tensors[] = {
      .init = TSR_INIT_CONSTANT},
 };
 static tsr_config_port train_inputs[] = {
-    {"x", TSR_DTYPE_UI8, {2, {2, 4}}, TSR_PORT_DATA, false, false},
-    {"step", TSR_DTYPE_I64, {0, {0}}, TSR_PORT_STEP, false, false}};
+    {"x", TSR_DTYPE_UI8, {2, {2, 4}}, TSR_PORT_DATA, false, false, NULL, 0},
+    {"step", TSR_DTYPE_I64, {0, {0}}, TSR_PORT_STEP, false, false, NULL, 0}};
 static tsr_config_port train_outputs[] = {
-    {"loss", TSR_DTYPE_F32, {0, {0}}, TSR_PORT_ARGUMENT, false, false}};
+    {"loss", TSR_DTYPE_F32, {0, {0}}, TSR_PORT_ARGUMENT, false, false, NULL, 0}};
 static tsr_config_port rows_inputs[] = {
-    {"test_x", TSR_DTYPE_UI8, {2, {2, 4}}, TSR_PORT_DATA, false, false}};
+    {"test_x", TSR_DTYPE_UI8, {2, {2, 4}}, TSR_PORT_DATA, false, false, NULL, 0}};
 static tsr_config_port rows_outputs[] = {
-    {"y", TSR_DTYPE_F32, {2, {2, 4}}, TSR_PORT_ARGUMENT, false, false}};
+    {"y", TSR_DTYPE_F32, {2, {2, 4}}, TSR_PORT_ARGUMENT, false, false, NULL, 0}};
 static tsr_config_entry entries[] = {
     {.name = "rows",
      .kind = TSR_ENTRY_EVAL,
@@ -94,24 +100,25 @@ const tsr_config toy_config = {.version_major = 1,
                                .entries = entries};
 
 static tsr_program_buffer train_buffers[] = {
-    {TSR_SPACE_INPUT, 0, 0, TSR_DTYPE_UI8, {2, {2, 4}}, "x"},
-    {TSR_SPACE_TENSOR, 0, 0, TSR_DTYPE_F32, {1, {4}}, "w"},
-    {TSR_SPACE_OUTPUT, 0, 0, TSR_DTYPE_F32, {0, {0}}, "loss"},
-    {TSR_SPACE_WORKSPACE, 0, 64, TSR_DTYPE_F32, {1, {4}}, "mean"},
-    {TSR_SPACE_TENSOR, 1, 0, TSR_DTYPE_I64, {0, {0}}, "w.count"},
-    {TSR_SPACE_WORKSPACE, 0, 128, TSR_DTYPE_F32, {1, {4}}, "copy"},
+    {TSR_SPACE_INPUT, 0, 0, TSR_DTYPE_UI8, {2, {2, 4}}, "x", 0},
+    {TSR_SPACE_TENSOR, 0, 0, TSR_DTYPE_F32, {1, {4}}, "w", 0},
+    {TSR_SPACE_OUTPUT, 0, 0, TSR_DTYPE_F32, {0, {0}}, "loss", 0},
+    {TSR_SPACE_WORKSPACE, 0, 64, TSR_DTYPE_F32, {1, {4}}, "mean", 0},
+    {TSR_SPACE_TENSOR, 1, 0, TSR_DTYPE_I64, {0, {0}}, "w.count", 0},
+    {TSR_SPACE_WORKSPACE, 0, 128, TSR_DTYPE_F32, {1, {4}}, "copy", 0},
 };
 static uint32_t mean_arguments[] = {0, 1, 2, 3}, copy_arguments[] = {5, 3},
                 update_arguments[] = {5, 1, 4}, double_arguments[] = {0, 1};
 static tsr_program_command train_commands[] = {
-    {TSR_OP_LAUNCH, 0, 1, 0, 4, 2, mean_arguments, "toy.mlir:3:5"},
-    {TSR_OP_COPY, 0, 0, 0, 2, 0, copy_arguments, ""},
-    {TSR_OP_LAUNCH, 1, 4, 1000000000, 3, 1, update_arguments, ""},
+    {TSR_OP_LAUNCH, 0, 1, 0, 4, 2, mean_arguments, "toy.mlir:3:5", 0, 0},
+    {TSR_OP_COPY, 0, 0, 0, 2, 0, copy_arguments, "", 0, 0},
+    {TSR_OP_LAUNCH, 1, 4, 1000000000, 3, 1, update_arguments, "", 0, 0},
 };
 static tsr_program_buffer rows_buffers[] = {
-    {TSR_SPACE_INPUT, 0, 0, TSR_DTYPE_UI8, {2, {2, 4}}, "test_x"},
-    {TSR_SPACE_OUTPUT, 0, 0, TSR_DTYPE_F32, {2, {2, 4}}, "y"}};
-static tsr_program_command rows_commands[] = {{TSR_OP_LAUNCH, 2, 8, 0, 2, 1, double_arguments, ""}};
+    {TSR_SPACE_INPUT, 0, 0, TSR_DTYPE_UI8, {2, {2, 4}}, "test_x", 0},
+    {TSR_SPACE_OUTPUT, 0, 0, TSR_DTYPE_F32, {2, {2, 4}}, "y", 0}};
+static tsr_program_command rows_commands[] = {
+    {TSR_OP_LAUNCH, 2, 8, 0, 2, 1, double_arguments, "", 0, 0}};
 static tsr_program_entry program_entries[] = {
     {.name = "rows",
      .workspace_bytes = 0,

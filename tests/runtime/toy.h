@@ -17,6 +17,8 @@ extern float toy_poison;  /* added to the loss; NaN makes it not finite */
 extern const tsr_config toy_config;
 extern const tsr_program toy_program;
 extern const tsr_kernel_fn toy_kernels[3];
+/* a, b -> sum; one program per f32 element. For the form of the toy that several ranks run. */
+void toy_add(const tsr_kernel_args *args, int64_t begin, int64_t end);
 
 /* The tensor map of the third kernel, as the machine code of a GPU describes it. */
 #define TOY_MAP                                                                                    \

@@ -372,7 +372,7 @@ static void look(void *user, uint64_t number) {
     bool hung = world->now_ns - job->changed_ns > job->patience_ns;
     bool ranks = are_ranks_alive(job), leader = sim_is_alive(job->coordinator);
     if (!ranks || !leader || hung) {
-        /* Otherwise the remaining processes go on, as if they were unreachable. */
+        /* Otherwise the remaining processes continue, as if they were unreachable. */
         if (job->calm || sim_chance(&world->dice, 500000)) kill_all(job);
         if (!are_ranks_alive(job) || (hung && sim_chance(&world->dice, 500000))) start_ranks(job);
         start_coordinator(job);

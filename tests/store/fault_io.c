@@ -49,10 +49,11 @@ static void add_entry(fault_node *dir, const char *name, int target) {
 }
 
 void fault_forget(fault_node *dir) {
-    size_t kept = 0;
+    size_t saved = 0;
     for (size_t i = 0; i < dir->entry_count; i++)
-        if (dir->entries[i].live || dir->entries[i].durable) dir->entries[kept++] = dir->entries[i];
-    dir->entry_count = kept;
+        if (dir->entries[i].live || dir->entries[i].durable)
+            dir->entries[saved++] = dir->entries[i];
+    dir->entry_count = saved;
 }
 
 static fault_entry *find(fault_node *dir, const char *name) {

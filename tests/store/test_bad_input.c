@@ -103,11 +103,11 @@ Test(bad_input, a_newer_format_is_refused_not_skipped) {
     bench *b = with_generations(3);
     size_t size;
     uint8_t *bytes = fault_io_bytes(b->disk, "/s/MANIFEST.3.1", &size);
-    bytes[8] = 5;
+    bytes[8] = 6;
     rehash(bytes, size);
     for (int i = 0; i < 2; i++)
         must_fail(b, reopen(b, TSR_RESUME_AUTO, 0), TSR_VERSION,
-                  "MANIFEST.3.1 has format version 5; this Tessera reads versions 1 to 4");
+                  "MANIFEST.3.1 has format version 6; this Tessera reads versions 1 to 5");
     cr_assert_eq(b->log.errors, 0, "it is not damaged");
     cr_assert(exists(b, "/s/MANIFEST.2.1") && exists(b, "/s/gen/1-3/segment.0"));
     bytes = fault_io_bytes(b->disk, "/s/MANIFEST.3.1", &size);

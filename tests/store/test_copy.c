@@ -154,7 +154,7 @@ Test(copy, not_finite_is_not_saved) {
     static const uint64_t counts[] = {5, 600, (9 << 20) / 4 + 3};
     for (size_t n = 0; n < 3; n++) {
         const uint64_t count = counts[n];
-        const uint64_t places[] = {0, count / 2, count - 1, 511 % count, 512 % count};
+        const uint64_t elements[] = {0, count / 2, count - 1, 511 % count, 512 % count};
         float *values = calloc(count, sizeof *values), other = 0;
         uint8_t odd[5] = {0}; /* the data after it are not aligned */
         const tsr_tensor tensors[] = {{"odd", TSR_DTYPE_UI8, {1, {5}}, odd},
@@ -164,16 +164,16 @@ Test(copy, not_finite_is_not_saved) {
         uint64_t step = 0;
         for (size_t i = 0; i < 5; i++) {
             cr_assert_eq(save_step(b, ++step).committed_count, i + 1);
-            values[places[i]] = i % 2 ? NAN : -INFINITY;
+            values[elements[i]] = i % 2 ? NAN : -INFINITY;
             other = NAN; /* the first by name is reported */
             tsr_save_status status = save_step(b, ++step);
             cr_assert_eq(status.committed_count, i + 1);
             cr_assert(status.nonfinite.found && status.failed_count == 0);
             cr_assert_str_eq(status.nonfinite.tensor, "w");
-            cr_assert_eq(status.nonfinite.element, places[i], "%zu", status.nonfinite.element);
+            cr_assert_eq(status.nonfinite.element, elements[i], "%zu", status.nonfinite.element);
             cr_assert_eq(status.nonfinite.step, step);
             cr_assert(i % 2 ? isnan(status.nonfinite.value) : status.nonfinite.value < 0);
-            values[places[i]] = 0;
+            values[elements[i]] = 0;
             status = save_step(b, ++step);
             cr_assert(status.nonfinite.found && strcmp(status.nonfinite.tensor, "z") == 0);
             cr_assert_eq(status.nonfinite.element, 0);
@@ -226,7 +226,7 @@ enum { STREAM_BYTES = 1024, STREAM_ROOM = STREAM_BYTES + 128 };
  * line, and every size up to several lines. */
 Test(copy, streamed_bytes_are_those_copied) {
     static _Alignas(64) uint8_t from[STREAM_ROOM], to[STREAM_ROOM], expected[STREAM_ROOM];
-    for (int dtype = 1; dtype <= (int)TSR_DTYPE_I8; dtype++) {
+    for (int dtype = 1; dtype <= (int)TSR_DTYPE_COUNT; dtype++) {
         const size_t width = tsr_dtype_size((tsr_dtype)dtype);
         if (!width) continue;
         for (size_t i = 0; i < STREAM_ROOM; i++) from[i] = (uint8_t)(i * 7 % 61); /* finite */

@@ -265,8 +265,8 @@ Test(corners, the_same_number_of_two_runs) {
     must_open(b);
     must_save(b, 1, 2);
     close_store(b);
-    uint8_t *bytes = fault_io_bytes(b->disk, "/s/MANIFEST.2.1", &size), *kept = malloc(size);
-    memcpy(kept, bytes, size);
+    uint8_t *bytes = fault_io_bytes(b->disk, "/s/MANIFEST.2.1", &size), *saved = malloc(size);
+    memcpy(saved, bytes, size);
     cr_assert(fault_io_remove(b->disk, "/s/MANIFEST.2.1"));
     cr_assert(fault_io_remove(b->disk, "/s/gen/1-2/COMMITTED"));
     must_open(b);
@@ -277,7 +277,7 @@ Test(corners, the_same_number_of_two_runs) {
     put_file(b, "/s/MANIFEST.2.1", "");
     const tsr_io *io = b->ctx.io;
     int fd = io->open(io->self, TSR_IO_CWD, "/s/MANIFEST.2.1", O_WRONLY, 0);
-    cr_assert_eq(io->pwrite(io->self, fd, kept, size, 0), (ssize_t)size);
+    cr_assert_eq(io->pwrite(io->self, fd, saved, size, 0), (ssize_t)size);
     io->close(io->self, fd);
     bytes = fault_io_bytes(b->disk, "/s/BASE.2", &size);
     cr_assert_eq(size, TSR_BASE_BYTES);
@@ -285,7 +285,7 @@ Test(corners, the_same_number_of_two_runs) {
     open_keeping(b, 8);
     must_load(b, 3);
     cr_assert_eq(b->recovery.damaged_count, 0);
-    free(kept);
+    free(saved);
     end(b);
 }
 

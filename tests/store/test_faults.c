@@ -21,8 +21,8 @@ enum { SAVES = 2, MIXES = 6 };
 #ifdef __SANITIZE_ADDRESS__
 enum {
     SECOND_STEP = 8
-}; /* takes four times as long: tries every eighth second crash, at different places for each first
-    * crash */
+}; /* takes four times as long: tries every eighth second crash, at different operations for each
+    * first crash */
 #else
 enum { SECOND_STEP = 2 };
 #endif

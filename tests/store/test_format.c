@@ -69,7 +69,8 @@ static sample make_with_data(void) {
     return make_of(position_with_data(), (tsr_identity){.program = {{0}}});
 }
 /* Version 3. */
-static const tsr_hyperparameter hyperparameters[] = {{"eps", "1e-08"}, {"lr", "0.01"}};
+static const tsr_hyperparameter hyperparameters[] = {{"eps", "1e-08", false},
+                                                     {"lr", "0.01", false}};
 static sample make_with_program(void) {
     return make_of(position_with_data(),
                    (tsr_identity){tsr_hash("program", 7), 2, hyperparameters});
@@ -90,6 +91,12 @@ static tsr_position position_with_best(void) {
 static sample make_with_best(void) {
     return make_of(position_with_best(),
                    (tsr_identity){tsr_hash("program", 7), 2, hyperparameters});
+}
+/* Version 5: a run set lr; with a best generation, or without. */
+static sample make_with_set(bool has_best) {
+    static const tsr_hyperparameter list[] = {{"eps", "1e-08", false}, {"lr", "0.02", true}};
+    return make_of(has_best ? position_with_best() : position_with_data(),
+                   (tsr_identity){tsr_hash("program", 7), 2, list});
 }
 static void finish(sample *s) {
     tsr_arena_finish(&s->arena);
@@ -355,6 +362,49 @@ Test(store_format, version_4_names_a_generation_that_can_be) {
     }
 }
 
+/* The marks are between the best generation and the bundle. */
+Test(store_format, version_5_marks_values_that_a_run_set) {
+    sample four = make_with_best(), five = make_with_set(true), without = make_with_set(false);
+    tsr_manifest back;
+    cr_assert_eq(five.size, four.size + 8);
+    cr_assert_eq(number(five.bytes + 8, 4), 5);
+    cr_assert_eq(memcmp(four.bytes + 16, five.bytes + 16, 224), 0, "as in version 4 up to here");
+    cr_assert_eq(number(five.bytes + 240, 8), 2);
+    cr_assert_eq(memcmp(four.bytes + 240, five.bytes + 248, 106), 0, "hashes and lengths");
+    cr_assert_eq(decode(&five, five.bytes, five.size, &back), TSR_OK, "%s", five.ctx.error.text);
+    cr_assert_eq(without.size, five.size - 8);
+    cr_assert_eq(number(without.bytes + 8, 4), 5);
+    for (size_t i = 160; i < 240; i++) cr_assert_eq(without.bytes[i], 0, "no best generation");
+    cr_assert_eq(decode(&without, without.bytes, without.size, NULL), TSR_OK, "%s",
+                 without.ctx.error.text);
+    finish(&four);
+    finish(&five);
+    finish(&without);
+}
+
+/* With right hashes: no mark, one without a hyper-parameter, and numbers of a best generation that
+ * has no metric. */
+Test(store_format, version_5_marks_what_is_there) {
+    static const struct {
+        size_t offset;
+        uint8_t value;
+        const char *text;
+    } rows[] = {{240, 0, "out of range"},
+                {240, 4, "a value that was set has no hyper-parameter"},
+                {247, 128, "a value that was set has no hyper-parameter"},
+                {160, 1, "a number of its best generation is out of range"},
+                {168, 1, "a number of its best generation is out of range"},
+                {176, 1, "a number of its best generation is out of range"}};
+    for (size_t i = 0; i < TSR_COUNT(rows); i++) {
+        sample s = make_with_set(false);
+        s.bytes[rows[i].offset] = rows[i].value;
+        reseal(s.bytes, s.size, (size_t)number(s.bytes + 12, 4));
+        cr_assert_eq(decode(&s, s.bytes, s.size, NULL), TSR_STATE, "row %zu", i);
+        cr_assert(strstr(s.ctx.error.text, rows[i].text), "row %zu: %s", i, s.ctx.error.text);
+        finish(&s);
+    }
+}
+
 static void try_every_bit_and_length(sample s) {
     for (size_t i = 0; i < 8 * s.size; i++) {
         s.bytes[i / 8] ^= (uint8_t)(1u << (i % 8));
@@ -374,6 +424,8 @@ Test(store_format, every_bit_and_every_length) {
     try_every_bit_and_length(make_with_data());
     try_every_bit_and_length(make_with_program());
     try_every_bit_and_length(make_with_best());
+    try_every_bit_and_length(make_with_set(true));
+    try_every_bit_and_length(make_with_set(false));
 }
 
 /* A changed bit is accepted despite corrected hashes only in fields that the writer chooses
@@ -395,7 +447,7 @@ static void try_every_bit_with_right_hashes(sample s, size_t data_bytes, size_t 
         tsr_code code = decode(&s, copy, s.size, NULL);
         uint64_t version = number(copy + 8, 4);
         if (changed && byte >= 8 && byte < 12)
-            cr_assert_eq(code, version >= 1 && version <= 4 ? TSR_STATE : TSR_VERSION, "bit %zu",
+            cr_assert_eq(code, version >= 1 && version <= 5 ? TSR_STATE : TSR_VERSION, "bit %zu",
                          i);
         else if (changed && !is_choice)
             cr_assert_eq(code, TSR_STATE, "bit %zu of byte %zu", i % 8, byte);
@@ -429,10 +481,10 @@ Test(store_format, hostile_counts) {
 
 Test(store_format, newer_version_is_told) {
     sample s = make();
-    s.bytes[8] = 5;
+    s.bytes[8] = 6;
     reseal(s.bytes, s.size, (size_t)number(s.bytes + 12, 4));
     cr_assert_eq(decode(&s, s.bytes, s.size, NULL), TSR_VERSION);
-    cr_assert(strstr(s.ctx.error.text, "has format version 5; this Tessera reads versions 1 to 4"));
+    cr_assert(strstr(s.ctx.error.text, "has format version 6; this Tessera reads versions 1 to 5"));
     finish(&s);
 }
 

@@ -45,7 +45,7 @@ Test(identity, generation_of_another_store) {
     must_open(b);
     cr_assert_eq(b->recovery.damaged_count, 1);
     cr_assert(
-        strstr(b->log.last_error, "MANIFEST.2.1 is not the manifest that a later run went on from"),
+        strstr(b->log.last_error, "MANIFEST.2.1 is not the manifest that a later run resumed from"),
         "%s", b->log.last_error);
     must_load(b, 1);
     end(other);

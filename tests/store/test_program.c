@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which states a store goes on from: those of its program.
+ * Which states a store resumes from: those of its program.
  */
 #include "runtime/base/array.h"
 #include "tests/store/fixture.h"
@@ -12,7 +12,7 @@ typedef struct owner {
 
 static tsr_result open_of(bench *b, const owner *of, const char *advice) {
     tsr_store_options options = model_options("/s");
-    const tsr_hyperparameter list[] = {{"lr", of->lr}};
+    const tsr_hyperparameter list[] = {{"lr", of->lr, false}};
     tsr_identity identity = {0};
     if (of->program)
         identity = (tsr_identity){tsr_hash(of->program, strlen(of->program)), of->lr != NULL, list};
@@ -34,13 +34,13 @@ static void save_of(bench *b, const owner *of) {
 Test(store_program, matched_by_program_or_bundle) {
     static const struct {
         owner wrote, opens;
-        const char *refused; /* part of the message; NULL: it goes on */
+        const char *refused; /* part of the message; NULL: it continues */
         const char *notice;  /* NULL: none */
     } cases[] = {
         {{"a", "p", "0.1"}, {"b", "p", "0.1"}, NULL, NULL},
-        {{"a", "p", "0.1"}, {"b", "p", "0.2"}, NULL, "with lr 0.1; this run goes on with 0.2"},
-        {{"a", "p", NULL}, {"b", "p", "0.2"}, NULL, "with lr none; this run goes on with 0.2"},
-        {{"a", "p", "0.1"}, {"a", "p", NULL}, NULL, "with lr 0.1; this run goes on with none"},
+        {{"a", "p", "0.1"}, {"b", "p", "0.2"}, NULL, "with lr 0.1; this run continues with 0.2"},
+        {{"a", "p", NULL}, {"b", "p", "0.2"}, NULL, "with lr none; this run continues with 0.2"},
+        {{"a", "p", "0.1"}, {"a", "p", NULL}, NULL, "with lr 0.1; this run continues with none"},
         {{"a", "p", NULL}, {"a", "q", NULL}, "is of the program", NULL},
         {{"a", NULL, NULL}, {"a", "p", "0.1"}, NULL, NULL},
         {{"a", NULL, NULL}, {"b", "p", "0.1"}, "belongs to bundle", NULL},
@@ -71,7 +71,7 @@ Test(store_program, matched_by_program_or_bundle) {
 Test(store_program, a_program_that_no_token_can_hold) {
     bench *b = begin();
     tsr_store_options options = model_options("/s");
-    const tsr_hyperparameter list[] = {{"lr", "0.1"}, {"eps", "1e-08"}};
+    const tsr_hyperparameter list[] = {{"lr", "0.1", false}, {"eps", "1e-08", false}};
     tsr_identity identity = {tsr_hash("p", 1), 2, list};
     options.identity = &identity;
     must_fail(b, tsr_store_open(&b->ctx, &options, TSR_RESUME_AUTO, 0, &b->store, &b->recovery),

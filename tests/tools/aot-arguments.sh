@@ -18,10 +18,10 @@ for stage in graph autodiff schedule tile target llvm asm program; do has out "^
 
 run 6 "$aot"
 one_error
-has err 'build import inspect verify repack'
+has err 'build check import export inspect verify repack'
 run 6 "$aot" bulid
 one_error
-has err "'bulid'.*known are build import inspect verify repack"
+has err "'bulid'.*known are build check import export inspect verify repack"
 
 source=$examples/digits/digits.mlir
 run 6 "$aot" build
@@ -60,7 +60,7 @@ has err '--target is empty; expected LIST'
 run 6 "$aot" build "$source" -o ''
 has err '-o is empty; expected OUT'
 run 6 "$aot" build "$source" -o x.tsb --dump=tiles
-has err "'tiles'.*all graph autodiff schedule tile target program llvm asm"
+has err "'tiles'.*all graph autodiff schedule plan tile target program llvm asm"
 run 6 "$aot" build "$source" -o x.tsb --dump-dir=d
 has err 'without --dump'
 run 6 "$aot" build "$source" -o x.tsb --threads=0
@@ -80,6 +80,14 @@ has err "unknown flag '--yaml'.*--json"
 run 6 "$aot" verify a b
 run 6 "$aot" repack a
 has err '-o OUT is missing'
+run 6 "$aot" check x.tsb
+has err "check: 'x.tsb' is a bundle; expected a program or a model .tessera-aot verify checks bundles.$"
+run 6 "$aot" build y.tsb -o x.tsb
+has err "build: 'y.tsb' is a bundle"
+run 6 "$aot" build model.py -o x.tsb --dim N=4
+has err "build: --dim does not apply to programs in Python syntax, as 'model.py'$"
+run 6 "$aot" build model.py -o x.tsb --link net=a.onnx
+has err "build: --link does not apply to programs in Python syntax"
 [[ ! -e x.tsb ]] || fail "a refused command line left a file"
 
 for command in inspect verify; do

@@ -66,14 +66,14 @@ for file in tile.x86-64-v2.mlir program.x86-64-v4.txt; do
     checks=$((checks + 1))
 done
 [[ $(ls until) == "$(cd dumps && ls tile.* program.*)" ]] || fail "--until wrote $(ls until)"
-grep -Eq ' ms  (code|bundle) ' err && fail '--until program went on'
+grep -Eq ' ms  (code|bundle) ' err && fail '--until program continued'
 run 0 "$aot" build --until graph here/digits.mlir
 [[ ! -s out && ! -s err ]] || fail 'a quiet check said something'
 sed 's/tensor<64x10xf32>/tensor<64x11xf32>/' here/digits.mlir >here/wrong.mlir
 run 9 "$aot" build --until graph here/wrong.mlir
 has err 'wrong.mlir:[0-9]+:[0-9]+: error'
 
-# The bundle does not contain the place where it was built.
+# The bundle does not contain the path where it was built.
 if grep -aq "$work" a.tsb; then fail 'a path of the machine is in the bundle'; fi
 
 run 0 "$aot" inspect a.tsb
@@ -91,8 +91,9 @@ assert view["name"] == "digits" and view["virtualRanks"] == 1
 assert [e["name"] for e in view["entries"]] == ["evaluate", "predict", "train"]
 train = view["entries"][2]
 assert train["kind"] == "train" and train["batch"] == 64 and not train["rowsIndependent"]
-assert [(p["name"], p["dtype"], p["shape"], p["source"]) for p in train["inputs"]] == [
+assert [(p["name"], p["dtype"], p["shape"], p["source"]) for p in train["inputs"] if p["source"] != "hyperparameter"] == [
     ("images", "ui8", [64, 64], "data"), ("labels", "i64", [64], "data"), ("step", "i64", [], "step")]
+assert {p["name"] for p in train["inputs"] if p["source"] == "hyperparameter"} == {"lr", "beta1", "beta2", "weight_decay", "eps"}
 assert 0 < train["workspaceBytes"] < 200000 and train["workspaceBytes"] % 64 == 0
 assert [t["name"] for t in view["targets"]] == ["cpu:x86-64-v4", "cpu:x86-64-v3", "cpu:x86-64-v2"]
 params = [t for t in view["tensors"] if t["role"] == "param"]

@@ -112,7 +112,7 @@ if [[ $(id -u) != 0 ]]; then
 fi
 
 # An existing bundle is unchanged if the new one cannot be written.
-cp good.tsb kept.tsb
+cp good.tsb saved.tsb
 cat >other.mlir <<'SOURCE'
 func.func @f(%x: tensor<4xf32> {tessera.name = "x"}) -> (tensor<4xf32> {tessera.name = "y"})
     attributes {tessera.entry = "infer"} {
@@ -131,11 +131,11 @@ if mount -t tmpfs -o size=16k tmpfs full 2>/dev/null; then
     has err 'No space left'
     [[ ! -e y.tsb ]] || fail 'a failed dump did not stop the build'
 fi
-(ulimit -f 8 && run 7 "$aot" build other.mlir -o kept.tsb && has err 'File too large' && one_error)
-cmp good.tsb kept.tsb || fail 'the old bundle was damaged'
-[[ -z $(find . -name '*kept*' ! -name kept.tsb) ]] || fail 'a part of the bundle was left'
-run 0 "$aot" build other.mlir -o kept.tsb
-cmp -s good.tsb kept.tsb && fail 'the old bundle was not replaced'
+(ulimit -f 8 && run 7 "$aot" build other.mlir -o saved.tsb && has err 'File too large' && one_error)
+cmp good.tsb saved.tsb || fail 'the old bundle was damaged'
+[[ -z $(find . -name '*kept*' ! -name saved.tsb) ]] || fail 'a part of the bundle was left'
+run 0 "$aot" build other.mlir -o saved.tsb
+cmp -s good.tsb saved.tsb && fail 'the old bundle was not replaced'
 
 # A closed or full stdout.
 for command in 'inspect good.tsb' 'inspect --json good.tsb' 'verify good.tsb' '--help' '--version' \

@@ -47,20 +47,20 @@ def contents(path):
         for item in index["manifests"]:
             manifest = blob(item["digest"])
             layers = [manifest["config"]] + manifest["layers"]
-            kept = [layer for layer in layers if layer["mediaType"] not in APART]
-            assert len(kept) == len(layers) - len(APART)
-            found[item["annotations"]["dev.tessera.target"]] = kept
+            left = [layer for layer in layers if layer["mediaType"] not in APART]
+            assert len(left) == len(layers) - len(APART)
+            found[item["annotations"]["dev.tessera.target"]] = left
     return found
 
 
-def check_model(source, targets=(TARGET,), options=(), levels=("graph", "autodiff", "schedule", "tile", "target")):
+def check_model(source, targets=(TARGET,), options=(), levels=("graph", "autodiff", "schedule", "plan", "tile", "target")):
     dumps, all_targets = pathlib.Path(source.stem), ",".join(targets)
     build(source, "--target", all_targets, "-o", "want.tsb", "--dump=all", "--dump-dir", dumps, *options)
     want = contents("want.tsb")
-    for level in set(levels) - {"tile", "target"}:
+    for level in set(levels) - {"plan", "tile", "target"}:
         build(dumps / f"{level}.mlir", "--from", level, "--target", all_targets, "-o", "got.tsb")
         assert contents("got.tsb") == want, (source, level)
-    for level in {"tile", "target"} & set(levels):
+    for level in {"plan", "tile", "target"} & set(levels):
         for target in targets:
             dump = dumps / f"{level}.{target.split(':')[1]}.mlir"
             build(dump, "--from", level, "-o", "got.tsb", "--dump=all", "--dump-dir", "again")
@@ -70,7 +70,7 @@ def check_model(source, targets=(TARGET,), options=(), levels=("graph", "autodif
     return dumps
 
 
-def check_places(dumps):
+def check_locations(dumps):
     """The error names the position in the model's source, whatever level it is found at."""
     lines = DATA.split("\n")
     data, add, function = (next(i for i, line in enumerate(lines, 1) if word in line) for word in ("tessera.param", "tessera.add", "func.func"))
@@ -97,7 +97,7 @@ def check_refusals(dumps):
         (tile, "tile", ["--target", OTHER], 6, "is only for target 'cpu:x86-64-v3'; the requested target is 'cpu:x86-64-v2'"),
         (dumps / "schedule.mlir", "tile", [], 9, "the module has no attribute 'tessera.target'"),
         (tile, "target", [], 9, "the module has no document 'config'"),
-        (tile, "llvm", [], 6, "--from 'llvm' is unknown; known are graph autodiff schedule tile target"),
+        (tile, "llvm", [], 6, "--from 'llvm' is unknown; known are graph autodiff schedule plan tile target"),
         (tile, None, [], 6, "contains a tile.func, so it is not a source; give --from=tile to continue from it"),
         (dumps / "schedule.mlir", None, [], 6, "contains a tsched.func, so it is not a source; give --from=schedule to continue from it"),
         (pathlib.Path("digits/graph.mlir"), "autodiff", ["--target", TARGET], 9, "error: [TSR-0309] tessera.minimize"),
@@ -137,4 +137,4 @@ with tempfile.TemporaryDirectory() as work:
     check_model(STEP, options=("--virtual-ranks", "1"))
     plain = check_model(pathlib.Path("data.mlir"), (TARGET, OTHER))
     refused = check_refusals(plain)
-    print(f"{len(models) + 2} models, 5 levels, {refused} refusals, {check_places(plain)} places")
+    print(f"{len(models) + 2} models, 5 levels, {refused} refusals, {check_locations(plain)} locations")

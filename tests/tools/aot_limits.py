@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs that are large but valid: thousands of parameters, constants of megabytes, hundreds of layers. They build, run, read their data once, and
-cost time in proportion to their size. Usage: aot_limits.py TESSERA_AOT TESSERA_RUN"""
+cost time in proportion to their size. Usage: aot_limits.py TESSERA_AOT TESSERA_RUN [--large [TENSORS]]
+
+--large: only programs with an eighth, a quarter, a half and all of that many tensors, by default 100,200, a third of them parameters. Each is built,
+trained, resumed, checked, exported, baked, inspected and compared; the table shows the CPU seconds of each command, which must not grow faster than
+the number of tensors (minutes, by hand)."""
 import array
 import os
 import random
@@ -45,6 +49,20 @@ def layers(count, kind):
                   'return %l : tensor<f32>']
     else:
         lines += [f'return {h} : {t}']
+    return "\n".join(lines) + "\n}\n"
+
+
+def side_by_side(count):
+    """A sum of `count` layers of the same input, each with a parameter of its own, so that every parameter is trained."""
+    t, w = "tensor<4x8xf32>", "tensor<8x8xf32>"
+    lines = ['func.func @train(%x: ' + t + ' {tessera.data = "x"}) -> (tensor<f32> {tessera.name = "loss"}) attributes {tessera.entry = "train"} {']
+    for i in range(count):
+        lines += [f'%w{i} = tessera.param "layer{i}.w" init = #tessera.normal<0.0, 0.25> : {w}',
+                  f'%m{i} = tessera.matmul %x, %w{i} : {t}, {w} -> {t}',
+                  f'%t{i} = tessera.tanh %m{i} : {t}',
+                  f'%s{i} = tessera.add %s{i - 1}, %t{i} : {t}' if i else f'%s{i} = tessera.add %t{i}, %x : {t}']
+    lines += [f'%q = tessera.mul %s{count - 1}, %s{count - 1} : {t}', f'%l = tessera.mean %q {{axes = [0, 1]}} : {t} -> tensor<f32>',
+              'tessera.minimize %l {optimizer = #tessera.adamw<lr = 1.0e-3>} : tensor<f32>', 'return %l : tensor<f32>']
     return "\n".join(lines) + "\n}\n"
 
 
@@ -152,9 +170,57 @@ def linear_time():
     assert large / small < 2.6, f"2,000 layers take {large / small:.2f} times as long as 1,000"
 
 
+def cpu_seconds(*command, code=0):
+    """Returns what the command prints, and its CPU seconds with its children's."""
+    def used():
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return usage.ru_utime + usage.ru_stime
+    before = used()
+    said = run(*command, code=code)
+    return said, used() - before
+
+
+def state_of(said):
+    return next(line for line in said.splitlines() if line.startswith("state ")).split()[1]
+
+
+def whole_life(tensors):
+    """{command: CPU seconds}"""
+    write("wide.mlir", side_by_side(tensors // 3))
+    npy("x.npy", [i / 32 - 0.5 for i in range(32)], (4, 8))
+    train = [RUN, "wide.tsb", "--data", "x=x.npy", "--quiet"]
+    for name in ("S", "T"):
+        subprocess.run(["rm", "-rf", name], check=True)
+    commands = {"build": [AOT, "build", "wide.mlir", "-o", "wide.tsb", TARGET], "one step": [*train, "--steps", "1", "--state-dir", "S"],
+                "resume": [*train, "--steps", "2", "--state-dir", "S"], "two steps": [*train, "--steps", "2", "--state-dir", "T"], "fsck": [RUN, "fsck", "S"],
+                "export": [RUN, "export", "S", "-o", "w.safetensors"], "bake": [AOT, "bake", "wide.tsb", "--state-dir", "S", "-o", "baked.tsb"],
+                "verify": [AOT, "verify", "--strict", "baked.tsb"], "inspect": [AOT, "inspect", "baked.tsb"], "diff": [AOT, "diff", "wide.tsb", "baked.tsb"]}
+    said, seconds = {}, {}
+    for name, command in commands.items():
+        said[name], seconds[name] = cpu_seconds(*command, code=21 if name == "diff" else 0)
+    assert f" {tensors // 3 * 3} tensors," in said["fsck"], said["fsck"]
+    states = {name: state_of(said[name]) for name in ("one step", "resume", "two steps")}
+    assert states["resume"] == states["two steps"] != states["one step"], states
+    return seconds
+
+
+def large(tensors):
+    counts = [tensors // 8, tensors // 4, tensors // 2, tensors]
+    found = {}
+    for count in counts:
+        found[count] = whole_life(count)
+        print(f"{count} tensors, CPU seconds: " + ", ".join(f"{name} {seconds:.2f}" for name, seconds in found[count].items()), flush=True)
+    for few, many in zip(counts, counts[1:]):
+        for name, seconds in found[many].items():
+            assert seconds < 2.6 * found[few][name] + 0.1, f"{name}: {seconds:.2f} s for {many} tensors, {found[few][name]:.2f} s for {few}"
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
+        if sys.argv[3:4] == ["--large"]:
+            large(int(sys.argv[4]) if len(sys.argv) > 4 else 100200)
+            return
         for check in (large_constants, splats_stay, mark_in_the_program, many_tensors, linear_time):
             check()
             print(f"{check.__name__}: good")

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Sourced by the scripts in this folder. Arguments: tessera-run, tessera-aot, digits.tsb, source root.
 set -u
+# Under nohup, SIGHUP is ignored, also by everything that a test starts.
+if grep -q '^SigIgn:.*[13579bdf]$' /proc/$$/status; then exec env --default-signal=HUP bash "$0" "$@"; fi
 RUN=$(realpath "$1") AOT=$(realpath "$2") BUNDLE=$(realpath "$3") ROOT=$(realpath "$4")
 DIGITS=$ROOT/examples/digits
 # shellcheck disable=SC2034 # used by the scripts

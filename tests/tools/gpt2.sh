@@ -3,7 +3,7 @@
 # examples/gpt2, small: it trains, with the same state after kills, evaluates and writes; its tokenizer reproduces the tokens in the repository.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 readonly E=$ROOT/examples/gpt2 STEPS=6 WINDOW=32
-SIZES=(--batch 4 --places 32 --width 64 --heads 4 --vocabulary 1024 --window "$WINDOW")
+SIZES=(--batch 4 --positions 32 --width 64 --heads 4 --vocabulary 1024 --window "$WINDOW")
 TRAIN=(--data "text=$E/train.tokens")
 
 for name in train test; do
@@ -44,7 +44,7 @@ training=$!
 until compgen -G 'G/MANIFEST.1.*' >/dev/null || ! kill -0 $training 2>/dev/null; do sleep 0.01; done
 kill -KILL $training
 { wait $training; } 2>/dev/null
-expect 'it goes on' 0 '' "$RUN" gpt2.tsb "${TRAIN[@]}" --steps $STEPS --state-dir G
+expect 'it continues' 0 '' "$RUN" gpt2.tsb "${TRAIN[@]}" --steps $STEPS --state-dir G
 checks=$((checks + 1))
 [ "$(state_of .out)" = "${state:-none}" ] || fail "killed and resumed: not the state $state"
 

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import types
 
-SIZES = ["--batch", "4", "--places", "32", "--width", "64", "--heads", "4", "--vocabulary", "1024", "--window", "16"]
+SIZES = ["--batch", "4", "--positions", "32", "--width", "64", "--heads", "4", "--vocabulary", "1024", "--window", "16"]
 STEPS = 12
 LIMIT = "120"  # seconds of saves: a disk that is shared with other users is slow
 

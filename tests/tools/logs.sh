@@ -48,7 +48,7 @@ for log in --metrics --store-log; do
     whole "$file"
     check "$log: lines were added" test "$(wc -l <"$file")" -gt "$before"
     check "$log: a state was saved" "$RUN" fsck "F$log"
-    expect "$log: the next run goes on" 0 "^resumed generation" "${train[@]}" --steps 5001 --state-dir "F$log" "$log" "$file" --eval-every 5001 "${TEST_DATA[@]}"
+    expect "$log: the next run continues" 0 "^resumed generation" "${train[@]}" --steps 5001 --state-dir "F$log" "$log" "$file" --eval-every 5001 "${TEST_DATA[@]}"
     whole "$file"
 done
 
@@ -72,13 +72,13 @@ for log in --metrics --store-log; do
     whole end.jsonl
     check "$log: it is kept" test "$(head -n 2 end.jsonl | grep -cxF "$line")" -eq 2
     for text in 'func.func @f() {' 'a,b,c' $'\x93NUMPY\x01' "$(printf '%s\nnotes' "$line")"; do
-        printf '%s' "$text" >other.txt && cp other.txt kept.txt
+        printf '%s' "$text" >other.txt && cp other.txt saved.txt
         expect "$log: another file '$text'" 6 "'other.txt' is not a log that (metrics|events) can continue: its last line is '.*'; expected JSON objects, one per line" next other.txt
-        check "$log: it is as it was" cmp other.txt kept.txt
+        check "$log: it is as it was" cmp other.txt saved.txt
     done
-    head -c 3000000 /dev/zero | tr '\0' '{' >long.txt && cp long.txt kept.txt
+    head -c 3000000 /dev/zero | tr '\0' '{' >long.txt && cp long.txt saved.txt
     expect "$log: one endless line" 6 "'long.txt' is not a log" next long.txt
-    check "$log: it is as it was, too" cmp long.txt kept.txt
+    check "$log: it is as it was, too" cmp long.txt saved.txt
     : >empty.jsonl
     check "$log: an empty file" next empty.jsonl
     whole empty.jsonl

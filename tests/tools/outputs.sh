@@ -126,7 +126,7 @@ for name in .part .sigstore.json .part.sigstore.json; do
     cp ca.pem ".p.tsb$name"
     expect "beside a pull: $name" 6 "--ca '.p.tsb$name' and -o '.p.tsb$name' $one_file" "$AOT" pull localhost:1/a/b -o .p.tsb --ca ".p.tsb$name"
 done
-check "a bundle is repacked in its place" "$AOT" repack d.tsb -o d.tsb
+check "a bundle is repacked in place" "$AOT" repack d.tsb -o d.tsb
 expect "a base may be replaced" 18 '' "$AOT" pull localhost:1/a/b -o d.tsb --base ./d.tsb --retries 0
 whole "derived outputs"
 

@@ -6,6 +6,8 @@ usage: param_groups.py TESSERA_AOT TESSERA_RUN
 A network of two layers is trained with each optimizer, with clipping and with a schedule. Its parameters agree with NumPy in float64, and with
 torch.optim's groups if PyTorch is there; frozen ones keep their bits, and have no optimizer state. The bits of a program without groups are
 those of one whose groups say what is said anyway. What is refused names the parameter's attribute.
+
+Then the numbers of each optimizer are changed in the middle of a run (tessera-run --set), as a user of torch.optim changes param_groups.
 """
 import json
 import math
@@ -27,6 +29,15 @@ OPTIMIZERS = {
     "warming": ("#tessera.adamw<lr = 1.0e-2, beta1 = 9.0e-1, beta2 = 9.9e-1, eps = 1.0e-8, weight_decay = 2.0e-1>", {"warmup": 10}),
     "sgd": ("#tessera.sgd<lr = 5.0e-2, momentum = 9.0e-1, weight_decay = 1.0e-1>", {}),
     "nesterov": ("#tessera.nesterov<lr = 5.0e-2, momentum = 9.0e-1, weight_decay = 1.0e-1>", {}),
+}
+# From step CHANGED + 1 on.
+CHANGED = 10
+CHANGES = {
+    "adamw": {"lr": 3e-3, "weight_decay": 0.5, "beta1": 0.8, "beta2": 0.95, "eps": 1e-3},
+    "clipped": {"lr": 2e-2, "clip_norm": 0.03},
+    "warming": {"lr": 4e-2},
+    "sgd": {"lr": 1e-2, "momentum": 0.5, "weight_decay": 0.3},
+    "nesterov": {"lr": 1e-2, "momentum": 0.7},
 }
 checks = 0
 
@@ -95,16 +106,18 @@ def gradients(p, x, t):
     return {"w1": x.T @ e, "b1": e.sum(0), "w2": h.T @ d, "b2": d.sum(0)}
 
 
-def reference(name, optimizer, options, start, batches):
-    """NumPy in float64: each parameter has the rate and the decay of its group."""
+def reference(name, optimizer, options, start, batches, changes=None):
+    """NumPy in float64: each parameter has the rate and the decay of its group. `changes`: numbers from step CHANGED + 1 on."""
     numbers = {key: float(value) for key, value in (part.split(" = ") for part in optimizer.split("<")[1][:-1].split(", "))}
     p = {key: value.astype(np.float64) for key, value in start.items()}
     m = {key: np.zeros_like(value) for key, value in p.items()}
     v = {key: np.zeros_like(value) for key, value in p.items()}
+    numbers.update({key: value for key, value in options.items() if key == "clip_norm"})
     for step, (x, t) in enumerate(batches, 1):
+        numbers.update(changes if changes and step == CHANGED + 1 else {})
         g = {key: value for key, value in gradients(p, x, t).items() if not GROUPS[key].get("frozen")}
         norm = math.sqrt(sum((value ** 2).sum() for value in g.values()))
-        scale = min(options["clip_norm"] / (norm + 1e-6), 1) if "clip_norm" in options else 1
+        scale = min(numbers["clip_norm"] / (norm + 1e-6), 1) if "clip_norm" in numbers else 1
         warm = min(step / options["warmup"], 1) if "warmup" in options else 1
         for key, value in g.items():
             lr = numbers["lr"] * GROUPS[key].get("lr_factor", 1) * warm
@@ -122,7 +135,7 @@ def reference(name, optimizer, options, start, batches):
     return p
 
 
-def by_torch(name, optimizer, options, start, batches):
+def by_torch(name, optimizer, options, start, batches, changes=None):
     """The same by torch.optim, or None without PyTorch."""
     try:
         import torch
@@ -136,15 +149,20 @@ def by_torch(name, optimizer, options, start, batches):
         trainer = torch.optim.AdamW(groups, betas=(numbers["beta1"], numbers["beta2"]), eps=numbers["eps"])
     else:
         trainer = torch.optim.SGD(groups, momentum=numbers["momentum"], nesterov=name == "nesterov")
-    rates = [group["lr"] for group in trainer.param_groups]
+    numbers.update({key: value for key, value in options.items() if key == "clip_norm"})
+    kept = [group for group in GROUPS.values() if not group.get("frozen")]
     for step, (x, t) in enumerate(batches, 1):
-        for group, rate in zip(trainer.param_groups, rates):
-            group["lr"] = rate * (min(step / options["warmup"], 1) if "warmup" in options else 1)
+        numbers.update(changes if changes and step == CHANGED + 1 else {})
+        for group, ours in zip(trainer.param_groups, kept):
+            group["lr"] = numbers["lr"] * ours.get("lr_factor", 1) * (min(step / options["warmup"], 1) if "warmup" in options else 1)
+            group["weight_decay"] = 0 if ours.get("no_decay") else numbers["weight_decay"]
+            group.update({"betas": (numbers["beta1"], numbers["beta2"]), "eps": numbers["eps"]} if "beta1" in numbers
+                         else {"momentum": numbers["momentum"]})
         trainer.zero_grad()
         y = torch.tanh(torch.tensor(x) @ p["w1"] + p["b1"]) @ p["w2"] + p["b2"]
         ((y - torch.tensor(t)) ** 2).mean().backward()
-        if "clip_norm" in options:
-            torch.nn.utils.clip_grad_norm_([value for value in p.values() if value.requires_grad], options["clip_norm"])
+        if "clip_norm" in numbers:
+            torch.nn.utils.clip_grad_norm_([value for value in p.values() if value.requires_grad], numbers["clip_norm"])
         trainer.step()
     return {key: value.detach().numpy() for key, value in p.items()}
 
@@ -162,9 +180,9 @@ class Bench:
         (self.folder / "m.mlir").write_text(text, "utf-8")
         return run(AOT, "build", self.folder / "m.mlir", "-o", self.folder / "m.tsb", "--target=cpu:x86-64-v3", code=code)
 
-    def train(self, steps):
+    def train(self, steps, *more):
         return run(RUN, self.folder / "m.tsb", "--quiet", "--data", f"x={self.folder}/x.npy", "--data", f"t={self.folder}/t.npy",
-                   "--steps", steps, "--export-params", self.folder / "p.safetensors")
+                   "--steps", steps, "--export-params", self.folder / "p.safetensors", *more)
 
     def batches(self):
         return [(self.x.astype(np.float64), self.t.astype(np.float64))] * STEPS
@@ -201,6 +219,36 @@ def check_training(bench, has_torch):
         need(part in text, f"inspect does not say '{part}'")
 
 
+def check_changed(bench, has_torch):
+    """Numbers that change in the middle of a run, in every group; a bundle that is built with them continues with the same bits."""
+    for name, (optimizer, options) in OPTIMIZERS.items():
+        changes, state = CHANGES[name], bench.folder / f"state-{name}"
+        values = [word for key, value in changes.items() for word in ("--set", f"{key}={value!r}")]
+        bench.build(program(optimizer, options, GROUPS))
+        run(RUN, bench.folder / "m.tsb", "--quiet", "--export-params", bench.folder / "start.safetensors")
+        start = read_safetensors(bench.folder / "start.safetensors")
+        unchanged = bench.train(STEPS)
+        bench.train(CHANGED, "--state-dir", state)
+        subprocess.run(["cp", "-a", state, f"{state}-again"], check=True)
+        said = bench.train(STEPS, "--state-dir", state, *values)
+        got = read_safetensors(bench.folder / "p.safetensors")
+        need(said.split("state ")[1].split()[0] != unchanged.split("state ")[1].split()[0], f"{name}: --set changes nothing")
+        expected = [reference(name, optimizer, options, start, bench.batches(), changes)]
+        torch_values = by_torch(name, optimizer, options, start, bench.batches(), changes)
+        if torch_values:
+            has_torch.append(name)
+            expected.append(torch_values)
+        for key in WIDTHS:
+            for want in expected:
+                error = np.abs(got[key] - want[key]).max()
+                need(error < 2e-5, f"{name}, changed: '{key}' is off by {error}")
+        numbers = dict(part.split(" = ") for part in optimizer.split("<")[1][:-1].split(", "))
+        rebuilt = optimizer.split("<")[0] + "<" + ", ".join(f"{key} = {changes.get(key, float(value)):.17e}" for key, value in numbers.items()) + ">"
+        bench.build(program(rebuilt, dict(options, **{key: value for key, value in changes.items() if key == "clip_norm"}), GROUPS))
+        again = bench.train(STEPS, "--state-dir", f"{state}-again")
+        need(again.split("state ")[1].split()[0] == said.split("state ")[1].split()[0], f"{name}: a bundle built with these numbers has other bits")
+
+
 def check_same_bits(bench):
     """Groups that say what holds anyway change no bit, and no groups leave the config as it was."""
     optimizer, options = OPTIMIZERS["adamw"]
@@ -227,7 +275,7 @@ def check_refused(bench):
         said = bench.build(program(optimizer, options, groups), code=9)
         need(text in said, f"no '{text}' in {said}")
     source = program(optimizer, options, {"w1": {"lr_factor": 2.0}}).replace(f"lr_factor = {2.0:.17e} : f64", 'lr_factor = "fast"')
-    need("lr_factor is no float" in bench.build(source, code=9), "a factor that is text is accepted")
+    need("lr_factor is not a float" in bench.build(source, code=9), "a factor that is text is accepted")
     source = program(optimizer, options, {"w1": {"frozen": True}}).replace("{frozen}", "{frozen = 3 : i64}")
     need("frozen" in bench.build(source, code=9), "frozen = 3 is accepted")
     said = bench.build(program(optimizer, options, {"w1": {"frozen": True}}, ("train",)), code=9)
@@ -239,6 +287,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         bench = Bench(pathlib.Path(name))
         check_training(bench, has_torch)
+        check_changed(bench, has_torch)
         check_same_bits(bench)
         check_refused(bench)
     print(f"{checks} checks, 0 failed, {0 if has_torch else 1} skipped{'' if has_torch else ': PyTorch is not installed'}")

@@ -58,9 +58,9 @@ def build(folder, stage):
     """Makes a bundle of the example; `stage` determines the parts that its ranks have."""
     source = (options.example / f"{options.example.name}.mlir").read_text(encoding="utf-8")
     if stage:
-        source, places = re.subn(r"(optimizer = #tessera\.adamw<[^>]*>)", rf'\1, tessera.opt.shard = #tessera.opt.shard<axis = "data">, '
+        source, found = re.subn(r"(optimizer = #tessera\.adamw<[^>]*>)", rf'\1, tessera.opt.shard = #tessera.opt.shard<axis = "data">, '
                                  rf'tessera.opt.partition = #tessera.opt.partition<"{stage}">', source)
-        assert places == 1, f"{places} optimizers"
+        assert found == 1, f"{found} optimizers"
         source = re.sub(r"^(module @\w+) \{", r"\1 attributes {tessera.mesh = {data = 8}} {", source, flags=re.M)
     path = folder / f"{stage or 'whole'}.mlir"
     path.write_text(source, encoding="utf-8")

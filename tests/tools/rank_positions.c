@@ -82,9 +82,11 @@ int main(int argc, char **argv) {
                 .new_data = argc > 8};
     const tsr_ranks_options options = {.size_bytes = sizeof options,
                                        .rank_count = (uint32_t)strtoul(argv[7], NULL, 10)};
-    tsr_result result = strcmp(argv[7], "mpi") == 0
-                            ? tsr_ranks_join_job(&ctx, run_rank, &self)
-                            : tsr_ranks_run(&ctx, &options, run_rank, &self);
+    bool in_job = strncmp(argv[7], "mpi:", 4) == 0; /* then the path of the module */
+    const tsr_job_options job = {
+        .size_bytes = sizeof job, .transport = TSR_JOB_MPI, .mpi_module = argv[7] + 4};
+    tsr_result result = in_job ? tsr_ranks_join_job(&ctx, &job, run_rank, &self)
+                               : tsr_ranks_run(&ctx, &options, run_rank, &self);
     if (result.code) fprintf(stderr, "rank_positions: error: %s\n", ctx.error.text);
     return result.code;
 }

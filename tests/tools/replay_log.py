@@ -24,27 +24,27 @@ def mix(z):
 
 def change(line, index, count, element, was):
     of_each = -(-count // PARTS)
-    part, place = element // of_each, element % of_each + 1
+    part, number = element // of_each, element % of_each + 1
     sums = line["sums"][index]
     numbers = [int(sums[at:at + 16], 16) for at in range(0, len(sums), 16)]
     assert was != "alone" or of_each == 1, of_each
     was = numbers[2 * part] if was == "alone" else int(was)
     is_now = was + 1
     numbers[2 * part] = (numbers[2 * part] + is_now - was) % WRAP
-    numbers[2 * part + 1] = (numbers[2 * part + 1] + mix(mix(place) ^ is_now) - mix(mix(place) ^ was)) % WRAP
+    numbers[2 * part + 1] = (numbers[2 * part + 1] + mix(mix(number) ^ is_now) - mix(mix(number) ^ was)) % WRAP
     line["sums"][index] = "".join(f"{number:016x}" for number in numbers)
     line["digests"][index] = hashlib.sha256(line["digests"][index].encode()).hexdigest()
 
 
 def without(header, lines, name):
     names = json.loads(header)["tensors"]
-    kept = [i for i, known in enumerate(names) if not known.startswith(name)]
-    assert len(kept) < len(names), names
+    left = [i for i, known in enumerate(names) if not known.startswith(name)]
+    assert len(left) < len(names), names
     for line in lines:
         for key in ("digests", "sums"):
-            line[key] = [line[key][i] for i in kept]
+            line[key] = [line[key][i] for i in left]
     begin = header.index('"tensors":[')
-    return header[:begin] + '"tensors":' + json.dumps([names[i] for i in kept], separators=(",", ":")) + "}"
+    return header[:begin] + '"tensors":' + json.dumps([names[i] for i in left], separators=(",", ":")) + "}"
 
 
 def main(log, out, *rest):

@@ -37,7 +37,7 @@ expect "one that is gone" 0 "'layer2.bias.adam_m' of the state is not used: the 
     train edited.tsb --steps 25 --adopt before
 expect "how many" 0 '9 of 18 tensors of generation 1, step 20, are taken over \(0 renamed\); the program has 18' \
     train edited.tsb --steps 25 --adopt before
-expect "it goes on at that step" 0 '^state [0-9a-f]* step 25' train edited.tsb --steps 25 --adopt before
+expect "it continues at that step" 0 '^state [0-9a-f]* step 25' train edited.tsb --steps 25 --adopt before
 expect "renamed, it fits" 0 '12 of 18 tensors .* \(3 renamed\)' train edited.tsb --steps 25 --adopt before --rename layer2.bias=layer2.offset
 
 expect "a name that the state has not" 6 "has no tensor 'layer9' that could be renamed to 'x'" train renamed.tsb --steps 30 --adopt before --rename layer9=x

@@ -79,14 +79,14 @@ expect "none any more" 0 'keeps the best by max:evaluate.accuracy; this run keep
 
 # The state says of which entry the output is: a run without the data of the evaluation does not compare with a loss of training, which is lower.
 best_line() { "$RUN" ls "$1" | grep ' good, best '; }
-best_line one >kept.out
+best_line one >saved.out
 for steps in 310 330; do
     expect "$steps steps without the data of the evaluation" 0 "notice: the state keeps the best generation, but nothing is judged: the metric is 'min:evaluate.loss'; this run has train.loss, and no data is bound to an evaluation$" \
         "$RUN" "$BUNDLE" "${DATA[@]}" --steps $steps --save-every 5 --state-dir one
     best_line one >.out
-    holds "the best generation stays" cmp .out kept.out
+    holds "the best generation stays" cmp .out saved.out
 done
-expect "judged again" 0 "^best min:evaluate.loss $(sed 's/.* good, best min:evaluate.loss //' kept.out) at step " judged --steps 331 --state-dir one
+expect "judged again" 0 "^best min:evaluate.loss $(sed 's/.* good, best min:evaluate.loss //' saved.out) at step " judged --steps 331 --state-dir one
 expect "the other loss is another metric" 0 'notice: generation [0-9]+ keeps the best by min:train.loss; this run keeps the best by min:evaluate.loss$' \
     "$RUN" "$BUNDLE" "${DATA[@]}" "${TEST_DATA[@]}" --eval-every 20 --steps 140 --state-dir L --keep-best min:loss --stop-after 5
 cp .out other.out
@@ -100,7 +100,7 @@ expect "says why it stopped" 0 '^stopped at step 80: 3 evaluations in a row with
 expect "has saved" 0 '^generation 2 epoch 1 step 80 ' "$RUN" ls E
 expect "the same command does nothing more" 0 '^stopped at step 80: 3 evaluations' judged --steps 2000 --state-dir E --stop-after 3
 grep -q '^eval' .out && fail "it has trained"
-expect "the count goes on" 0 '^stopped at step 120: 5 evaluations' judged --steps 2000 --state-dir E --stop-after 5
+expect "the count continues" 0 '^stopped at step 120: 5 evaluations' judged --steps 2000 --state-dir E --stop-after 5
 check "the count, interrupted" judged --steps 50 --state-dir F --keep-best min:accuracy --stop-after 3
 expect "is part of the state" 0 '^stopped at step 60: ' judged --steps 2000 --state-dir F --stop-after 3
 
@@ -139,11 +139,11 @@ expect "no state" 10 'it is not a state directory' "$RUN" "$BUNDLE" --state-dir 
 number=$(generations S | tr ' ' '\n' | sed -n "s/:$step\$//p")
 cp -a S hollow && rm -r "hollow/gen/1-$number"
 expect "a best generation without data" 10 "generation $number cannot be resumed: it is damaged; the others are: [0-9]+, [0-9]+$" "$RUN" "$BUNDLE" --state-dir hollow --resume best --export-params x.safetensors --quiet
-expect "a run goes on without it" 0 "warning: generation $number, the best by min:evaluate.loss, is not usable: .*; the next evaluation becomes the best" judged --steps 420 --state-dir hollow
+expect "a run continues without it" 0 "warning: generation $number, the best by min:evaluate.loss, is not usable: .*; the next evaluation becomes the best" judged --steps 420 --state-dir hollow
 expect "and the next evaluation is the best" 0 'good, best min:evaluate.loss 0\.[0-9]*$' "$RUN" ls hollow --verify
 cp -a S broken && rm "broken/MANIFEST.$number.1"
 expect "a best generation that is gone" 10 'the best by min:evaluate.loss: ' "$RUN" ls broken
 expect "fsck" 10 'the best by min:evaluate.loss, is damaged: ' "$RUN" fsck broken
 expect "--resume best" 10 'MANIFEST' "$RUN" "$BUNDLE" --state-dir broken --resume best --export-params x.safetensors --quiet
-expect "a run goes on" 0 "warning: generation [0-9]+, the best by min:evaluate.loss, is not usable: " judged --steps 420 --state-dir broken
+expect "a run continues" 0 "warning: generation [0-9]+, the best by min:evaluate.loss, is not usable: " judged --steps 420 --state-dir broken
 finish

@@ -103,8 +103,8 @@ import struct, sys
 rows = int(sys.argv[2])
 values = [1.0] * (3 * rows)
 for change in sys.argv[3:]:
-    place, value = change.split("=")
-    row, column = map(int, place.split(","))
+    index, value = change.split("=")
+    row, column = map(int, index.split(","))
     values[3 * row + column] = float(value)
 data = struct.pack("<%df" % len(values), *values)
 header = ("{'descr': '<f4', 'fortran_order': False, 'shape': (%d, 3), }" % rows).ljust(117) + "\n"

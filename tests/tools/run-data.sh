@@ -99,7 +99,7 @@ expect "nor while training" 6 "the rows of entry 'evaluate' depend on each other
 sed 's/tessera.name = "loss"/tessera.name = "lo\\"ss\\\\"/' "$DIGITS/digits.mlir" >names.mlir
 check "a name with quotes" "$AOT" build names.mlir -o names.tsb --target=cpu:x86-64-v2
 expect "its metrics" 0 '^state ' "$RUN" names.tsb --quiet --steps 1 "${images[@]}" "${labels[@]}" "${TEST_DATA[@]}" --metrics names.jsonl
-check "a step" grep -Eq '^\{"event":"step","step":1,.*"outputs":\{"lo\\"ss\\\\":[0-9.]+\}\}$' names.jsonl
+check "a step" grep -Eq '^\{"event":"step","step":1,.*"outputs":\{"lo\\"ss\\\\":[0-9.]+\},"rates":\{"[^}]*\}\}$' names.jsonl
 check "an evaluation" grep -Eq '^\{"event":"eval","step":1,"rows":359,"outputs":\{"lo\\"ss\\\\":[0-9.]+,"accuracy":[0-9.]+\}\}$' names.jsonl
 
 # A last partial batch in evaluation: 359 rows are 5 batches of 64 and one of 39.

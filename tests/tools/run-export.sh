@@ -11,7 +11,7 @@ flip() { # FILE OFFSET: flips the lowest bit
 }
 
 expect "train, with a log" 0 'generation 3' train --steps 30 --save-every 10 --keep 3 --state-dir S --store-log log.jsonl
-expect "go on, with the same log" 0 'generation 6' train --steps 60 --save-every 10 --keep 3 --state-dir S --store-log log.jsonl
+expect "continue, with the same log" 0 'generation 6' train --steps 60 --save-every 10 --keep 3 --state-dir S --store-log log.jsonl
 for event in open epoch recover base prepare segment prepared publish ack verified collect unlink unlinked sweep verdict agreed committed load close; do
     check "the log has '$event'" grep -q "\"event\":\"$event\"" log.jsonl
 done

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # A GPU that is missing, too small, or broken: each has its message and exit code, and earlier saves are kept. The driver is
-# tests/runtime/fake_cuda.c, the bundle tests/runtime/toy.c.
+# tests/runtime/fake_gpu.c, the bundle tests/runtime/toy.c.
 . "$(dirname "$0")/common.sh"
 
 mkdir fake none empty
@@ -22,11 +22,20 @@ gpu() {
 expect "a run" 0 '^state [0-9a-f]{64} step 8 ' gpu '' --state-dir whole
 whole=$(state_of .out)
 expect "one kernel at a time" 0 "^state $whole step 8 " gpu '' --state-dir single --one-by-one
+expect "every kernel's results checked" 0 "^state $whole step 8 " gpu '' --state-dir checked --debug-numerics
+"$PYTHON" - <<'END' || exit 99
+import json, struct
+head = json.dumps({"w": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}}).encode()
+open("nan.safetensors", "wb").write(struct.pack("<Q", len(head)) + head + struct.pack("<4f", 0, 0, float("nan"), 0))
+END
+expect "a NaN in the GPU's memory" 14 "error: step 1: kernel '[a-z]*' at .* makes nan at element \[[0-9]*\]" \
+    gpu '' --params nan.safetensors --state-dir nan --debug-numerics
 expect "traced" 0 "^state $whole step 8 " gpu '' --state-dir traced --trace t.json --trace-steps 3:4 --roofline r.csv
 # The same steps from C, with batches, loss and parameters in memory of the host and of the GPU.
 steps() { env LD_LIBRARY_PATH=fake FAKE_CUDA_TOLD="$1" "$TRAINER_STEPS" toy.tsb cuda "$2" 8 x=x.bin; }
 expect "steps from the host's memory" 0 "^state $whole step 8$" steps '' host
 expect "steps from the GPU's memory" 0 "^state $whole step 8$" steps '' device
+expect "steps on tensors of DLPack" 0 "^state $whole step 8$" steps '' dlpack
 check "its kernels are in the trace" sh -c 'grep -q "\"name\":\"mean\",\"ph\":\"X\"" t.json && grep -q "\"name\":\"inputs\"" t.json'
 check "copies that the driver times" grep -q '"name":"copy","ph":"X"' t.json
 check "launches of two steps" grep -Eq '^update,2,' r.csv
@@ -74,7 +83,7 @@ broken() {
     rm -rf S
     expect "$what" "$code" "$text" gpu "$how" --state-dir S "$@"
     check "$what: step 4 is saved" newest_is 4
-    expect "$what: the next run goes on" 0 "^state $whole step 8 " gpu '' --state-dir S
+    expect "$what: the next run continues" 0 "^state $whole step 8 " gpu '' --state-dir S
 }
 broken "a kernel's own error" 'fail=cuGraphLaunch at=9 code=700' 17 \
     'step 5: cuGraphLaunch: CUDA_ERROR_ILLEGAL_ADDRESS \(700\): train; --one-by-one names the kernel; the last saved state is whole$'
@@ -197,7 +206,7 @@ expect "a saved state, and more than --device-memory" 15 '; 1048576 are allowed;
 kept >after
 check "no byte of the state has changed" cmp before after
 check "its last generation is good" sh -c '"$1" ls C --verify | head -n 1 | grep -Eq "step 2 .* good$"' sh "$RUN"
-expect "it goes on" 0 "^state $four step 4" both --steps 4 --state-dir C
+expect "it continues" 0 "^state $four step 4" both --steps 4 --state-dir C
 
 # If the chosen GPU cannot be opened, the run uses the CPU instead, but only before the model is open; nothing remains allocated.
 auto() { env LD_LIBRARY_PATH=fake FAKE_CUDA_TOLD="any=1 $1" "$RUN" both.tsb --device auto --data x=z.bin --steps 2 "${@:2}"; }

@@ -35,7 +35,7 @@ same_end() {
 afterwards() {
     local what=$1 dir=$2
     shift 2
-    expect "$what: goes on without the flag" 0 "^state $next step $((STEPS + 1))" "$@" "${NEW[@]}" --steps $((STEPS + 1)) --state-dir "$dir"
+    expect "$what: continues without the flag" 0 "^state $next step $((STEPS + 1))" "$@" "${NEW[@]}" --steps $((STEPS + 1)) --state-dir "$dir"
     refuse_old "$what" "$dir" "$@"
 }
 refuse_old() {
@@ -91,7 +91,7 @@ for ranks in 2 3; do
     same_end "$ranks ranks, between saves" K
     holds "$ranks ranks: an epoch of new data begins" [ "$(told)" -ne 0 ]
     holds "$ranks ranks: no other begins" [ "$(told)" -eq "$(grep -c 'new data: ' .err)" ]
-    holds "a restart does not warn of the data that it goes on with" [ "$(grep -c 'there is no new data' .err)" -eq 0 ]
+    holds "a restart does not warn of the data that it continues with" [ "$(grep -c 'there is no new data' .err)" -eq 0 ]
     afterwards "$ranks ranks" K train --ranks $ranks
 done
 killed "from the first generation" K 10000 "100 300" --ranks 2 --resume 1
@@ -117,13 +117,13 @@ one_position "three ranks" P 3
 
 # ---- an MPI job ----
 "$RUN" ranks.tsb "${DATA[@]}" --quiet --steps 1 --mpi >.out 2>.err </dev/null
-if grep -q 'built without MPI' .err || ! command -v mpirun >/dev/null; then
+if grep -q 'MPI cannot be used' .err || ! command -v mpirun >/dev/null; then
     skip "ranks of an MPI job: this build has no MPI"
     finish
 fi
 job() { mpi_job --oversubscribe -n "$1" "$RUN" ranks.tsb --quiet --threads 1 --mpi "${@:2}"; }
 rm -rf P p.* && cp -a S P
-check "positions of three ranks of a job" mpirun --oversubscribe -n 3 "$POSITIONS" ranks.tsb images.u8 labels.i64 $STEPS P p mpi new
+check "positions of three ranks of a job" mpirun --oversubscribe -n 3 "$POSITIONS" ranks.tsb images.u8 labels.i64 $STEPS P p "mpi:$(dirname "$RUN")/tessera-mpi.so" new
 one_position "three ranks of a job" P 3
 afterwards "a job" P job 2
 

@@ -74,7 +74,7 @@ rm -rf D && cp -a S D
 expect "new data" 0 'new data: 1100 rows; the state was trained with 999. Epoch 1 begins with the new data at sample 498; 501 samples of the current epoch are skipped' \
     "$RUN" ids.tsb --data x=more.npy --steps 400 --state-dir D --new-data --metrics new1.jsonl
 expect "its token" 0 '"epochBase":1,"epochBaseSample":498,"rows":1100' "$RUN" ls D --json
-expect "goes on without the flag" 0 'resumed generation 2 at step 400' train --data x=more.npy --steps 540 --state-dir D --metrics new2.jsonl
+expect "continues without the flag" 0 'resumed generation 2 at step 400' train --data x=more.npy --steps 540 --state-dir D --metrics new2.jsonl
 straight=$(state_of .out)
 samples new1.jsonl new2.jsonl >new.txt
 once "an epoch of new data" 1100 new.txt
@@ -100,7 +100,7 @@ expect "replayed" 0 '^replay matches: 4 steps' train --data x=more.npy --replay 
 expect "replayed with other data" 12 'the data has 999 rows; the log was recorded with 1100' train --data x=x.npy --replay new.log --state-dir K
 check "bake" "$AOT" bake ids.tsb --state-dir L --with-state -o trained.tsb
 expect "a baked state, the same data" 0 '^state' "$RUN" trained.tsb --quiet --data x=more.npy --steps 540
-[ "$(state_of .out)" = "$straight" ] || fail "a baked state goes on with other bits"
+[ "$(state_of .out)" = "$straight" ] || fail "a baked state continues with other bits"
 expect "a baked state, other data" 12 'the data has 999 rows .* trained with 1100 rows' "$RUN" trained.tsb --quiet --data x=x.npy --steps 540
 
 # States that do not name the data they were trained with.
@@ -119,7 +119,7 @@ bad() { # WHAT CODE FILE
     rm -rf D && cp -a S D
     expect "$1 as data" "$2" "$3" timeout 20 "$RUN" ids.tsb --quiet --data "x=$3" --steps 333 --state-dir D
     expect "$1 as new data" "$2" "$3" timeout 20 "$RUN" ids.tsb --quiet --data "x=$3" --steps 333 --state-dir D --new-data
-    expect "$1: the right data goes on" 0 '^state' train --data x=x.npy --steps 333 --state-dir D
+    expect "$1: the right data continues" 0 '^state' train --data x=x.npy --steps 333 --state-dir D
 }
 bad "a missing file" 7 missing.npy
 bad "a FIFO" 7 fifo.npy

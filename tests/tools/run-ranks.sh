@@ -42,7 +42,7 @@ checks=$((checks + 1))
 [ "$(wc -l <.err)" -eq 1 ] || fail "it is said once"
 little() { (ulimit -f 100 && train "$@"); }
 expect "too little memory to share" 15 'cannot take [0-9]+ bytes for 2 ranks to share' little --steps 9 --ranks 2
-expect "a batch that is no multiple" 9 'a batch of 64; expected a multiple of the 7 virtual ranks' "$AOT" build "$DIGITS/digits.mlir" -o seven.tsb \
+expect "a batch that is not a multiple" 9 'a batch of 64; expected a multiple of the 7 virtual ranks' "$AOT" build "$DIGITS/digits.mlir" -o seven.tsb \
     --virtual-ranks 7
 [ -e seven.tsb ] && fail 'a failed build leaves no bundle'
 expect "a bundle of one virtual rank" 6 '2 ranks for 1 virtual rank' "$RUN" "$BUNDLE" "${DATA[@]}" --steps 9 --ranks 2

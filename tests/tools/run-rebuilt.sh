@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # States, logs and calls of a bundle that was built again: by a changed comment, target list, name, number of an optimizer, op, init rule,
-# numerics or number of virtual ranks. What is the same program goes on with the same bits; everything else is refused, and the message has both values.
+# numerics or number of virtual ranks. What is the same program continues with the same bits; everything else is refused, and the message has both values.
 . "$(dirname "$0")/common.sh"
 
 MODEL=$DIGITS/digits.mlir
@@ -46,13 +46,13 @@ check "another list of targets" build "$MODEL" targets.tsb --target=cpu:x86-64-v
 same_program targets.tsb
 for bundle in comment renamed order recompute targets; do
     thaw
-    expect "$bundle: goes on" 0 "^state $TWENTY step 20" train $bundle.tsb --steps 20 --state-dir S --cpu x86-64-v3
+    expect "$bundle: continues" 0 "^state $TWENTY step 20" train $bundle.tsb --steps 20 --state-dir S --cpu x86-64-v3
     grep -q 'was trained with' .err && fail "$bundle: a change is told, and there is none"
     expect "$bundle: ls" 0 "^generation 2 .* program $PROGRAM good$" "$RUN" ls S
     expect "$bundle: back again" 0 'resumed generation 2 at step 20' train first.tsb --quiet --steps 21 --state-dir S
 done
 
-# A run that is killed at any time goes on in the new bundle.
+# A run that is killed at any time continues in the new bundle.
 check "undisturbed" train first.tsb --quiet --steps 4000 --cpu x86-64-v3
 WHOLE=$(state_of .out)
 "$RUN" first.tsb "${DATA[@]}" --quiet --steps 4000 --save-every 20 --state-dir K --cpu x86-64-v3 >/dev/null 2>&1 &
@@ -77,26 +77,26 @@ hyper lr 's/lr = 1.0e-3/lr = 5.0e-4/'
 hyper decay 's/weight_decay = 3.0e-1/weight_decay = 0.0/'
 hyper schedule 's/weight_decay = 3.0e-1>/&, clip_norm = 0.5, lr_schedule = {kind = "cosine", warmup_steps = 5, total_steps = 50}/'
 thaw
-expect "another lr" 0 'notice: generation 1 was trained with lr 0.001; this run goes on with 0.0005$' train lr.tsb --steps 20 --state-dir S
+expect "another lr" 0 'notice: generation 1 was trained with lr 0.001; this run continues with 0.0005$' train lr.tsb --steps 20 --state-dir S
 halved=$(state_of .out)
 check "adopted" train lr.tsb --quiet --steps 20 --adopt ten
 [ "$halved" = "$(state_of .out)" ] || fail "another lr: not the bits of a run that begins with that state"
 [ "$halved" != "$TWENTY" ] || fail "another lr: no other bits"
 expect "the old generation has the old value" 0 '"generation":1,.*"lr":"0.001"' "$RUN" ls --json S
 expect "the new one the new value" 0 '"generation":2,.*"lr":"0.0005"' "$RUN" ls --json S
-expect "nothing is told when it goes on" 0 'resumed generation 2' train lr.tsb --steps 21 --state-dir S
+expect "nothing is told when it continues" 0 'resumed generation 2' train lr.tsb --steps 21 --state-dir S
 grep -q 'was trained with' .err && fail "the same lr is told as a change"
 thaw
 expect "--quiet" 0 "^state $halved step 20" train lr.tsb --quiet --steps 20 --state-dir S
 grep -q . .err && fail "a notice is told in spite of --quiet"
 thaw
-expect "a weight decay of 0" 0 'weight_decay 0.3; this run goes on with 0$' train decay.tsb --steps 20 --state-dir S
+expect "a weight decay of 0" 0 'weight_decay 0.3; this run continues with 0$' train decay.tsb --steps 20 --state-dir S
 thaw
-expect "clipping" 0 'clip_norm none; this run goes on with 0.5$' train schedule.tsb --steps 20 --state-dir S
-for change in 'lr_schedule.kind none; this run goes on with cosine' 'lr_schedule.warmup_steps none; this run goes on with 5'; do
+expect "clipping" 0 'clip_norm none; this run continues with 0.5$' train schedule.tsb --steps 20 --state-dir S
+for change in 'lr_schedule.kind none; this run continues with cosine' 'lr_schedule.warmup_steps none; this run continues with 5'; do
     grep -q "$change\$" .err || fail "no notice '$change'"
 done
-expect "and without it" 0 'clip_norm 0.5; this run goes on with none$' train first.tsb --steps 22 --state-dir S --cpu x86-64-v3
+expect "and without it" 0 'clip_norm 0.5; this run continues with none$' train first.tsb --steps 22 --state-dir S --cpu x86-64-v3
 expect "diff" 21 '^hyper +lr changed: lr 0.001 -> 0.0005$' "$AOT" diff first.tsb lr.tsb
 head -n 1 .out | grep -q '^hyper' || fail "diff tells something else first"
 expect "diff of one that is new" 21 '^hyper +clip_norm added: clip_norm none -> 0.5$' "$AOT" diff first.tsb schedule.tsb
@@ -210,9 +210,9 @@ for bundle in comment lr targets ranks; do
     expect "$bundle: its replay" 0 '^replay matches' call $bundle.tsb --replay call.log
 done
 expect "a call of another program" 12 "generation 1 is of the program $PROGRAM" call op.tsb --output y=y.npy
-expect "a trained bundle" 0 'notice: generation 1 was trained with lr 0.001; this run goes on with 0.0005' \
+expect "a trained bundle" 0 'notice: generation 1 was trained with lr 0.001; this run continues with 0.0005' \
     "$AOT" bake lr.tsb --state-dir ten --with-state -o trained.tsb
-expect "goes on" 0 "^state $halved step 20" train trained.tsb --quiet --steps 20 --cpu x86-64-v3
+expect "continues" 0 "^state $halved step 20" train trained.tsb --quiet --steps 20 --cpu x86-64-v3
 other_program trained.tsb
 expect "parameters alone say nothing of it" 0 '' "$AOT" bake lr.tsb --state-dir ten -o params.tsb
 grep -q 'was trained with' .err && fail "a bundle of parameters tells of hyper-parameters"

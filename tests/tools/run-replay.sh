@@ -93,6 +93,24 @@ expect "values of too few" 8 'line 6: values of [0-9]+ tensors; expected [0-9]+'
 sed '1s/,"values_of":4//' v1.log >bad.log
 expect "values of no step" 8 "line 2: the chain is" several --replay bad.log
 expect "values of a step that did not come" 0 "the log 'few.log' ends with step 5; it has no values of step 9" train --steps 5 --record few.log --record-values 9
+expect "every 4th step is recorded" 0 'step 10' train --steps 10 --seed 3 --record every.log --record-every 4
+check "the log has steps 0, 4, 8" test "$(grep -o '^{"step":[0-9]*' every.log | tr '\n' ' ')" = '{"step":0 {"step":4 {"step":8 '
+train --steps 10 --seed 3 --record each.log >/dev/null
+for step in 4 8; do
+    check "step $step has the digests of a log of each step" test "$(grep -o "^{\"step\":$step,.*\"chain" every.log)" = "$(grep -o "^{\"step\":$step,.*\"chain" each.log)"
+done
+expect "the steps of such a log are compared" 0 'replay matches: 8 steps' train --replay every.log
+expect "another seed differs where the log has a step" 13 'step 0, tensor' train --seed 4 --replay every.log
+expect "every 4th step on two ranks" 0 'step 10' several --steps 10 --seed 3 --record e2.log --record-every 4 --ranks 2
+expect "and on one" 0 'step 10' several --steps 10 --seed 3 --record e1.log --record-every 4
+check "the logs are equal" cmp e1.log e2.log
+expect "values of a step between" 6 'has one of 4 steps, from step 0; the values of step 6 are requested' \
+    train --steps 9 --record none.log --record-every 4 --record-values 6
+expect "an interval without a log" 6 'every 4 steps are to be recorded, but no log is written' train --steps 9 --record-every 4
+"$PYTHON" "$LOG" every.log every0.log --header '"every":4' '"every":0'
+expect "an interval of 0 in a log" 8 'every is 0; expected at least 1' train --replay every0.log
+"$PYTHON" "$LOG" every.log every3.log --header '"every":4' '"every":3'
+expect "another interval in a log" 8 'step is 4; expected 3' train --replay every3.log
 expect "values without a log" 6 'values of step 4 are requested, but no log is written' train --steps 9 --record-values 4
 # Other data, although the log's header names them: one pixel of an image differs, and the batch that draws it is found.
 head -c -1 "$DIGITS/train-images.npy" >pixel.npy && printf '\020' >>pixel.npy

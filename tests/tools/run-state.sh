@@ -100,7 +100,7 @@ expect "prune" 0 '2 removed, 2 left' "$RUN" prune D --keep 2
 check "two are left" test "$(count D)" -eq 2
 expect "again" 0 '0 removed, 2 left' "$RUN" prune D --keep 2
 expect "what is left is good" 0 '2 good, 0 damaged, 0 uncommitted' "$RUN" fsck D
-expect "and goes on" 0 'at step 400' train --steps 400 --state-dir D
+expect "and continues" 0 'at step 400' train --steps 400 --state-dir D
 expect "ls takes no --keep" 6 '--keep does not apply to ls' "$RUN" ls S --keep 3
 
 sed "s/%h1 = tessera.relu/%h1 = tessera.tanh/" "$DIGITS/digits.mlir" >other.mlir

@@ -144,7 +144,7 @@ def check_files(folder):
     said = plot(write(folder, [step(1, 1, loss=1.0), '{"event":"step","step":2,"sam'], end=""), folder / "a.svg")
     need("the last line is unfinished" in said, f"a torn line is not told: {said}")
     said = plot(write(folder, [step(1, 1, loss=1.0), "not JSON", "[]", '{"event":5}', '{"event":"step"}', step(2, 2, loss=2.0)]), folder / "a.svg")
-    need("4 of 6 lines are no events" in said, said)
+    need("4 of 6 lines are not events" in said, said)
     for lines in (['{"event":"step","step":3}'], ['{"event":"step","step":3,"outputs":[]}'], ['{"event":"step","step":3,"outputs":{"loss":"x"}}'],
                   ['{"event":"eval","step":3,"rows":2,"outputs":{"loss":0.5}}'], ['{"event":"save","step":3}'], ['{"event":"later","what":true}'],
                   [step(1, 1, loss=1.0)], [step(1, 1, loss=0.0), step(2, 2, loss=0.0)], [step(1, 1, loss=1e300), step(2, 1, loss=-1e300)],

@@ -140,6 +140,9 @@ def check_values(folder):
             got = scalars.pop(f"{tag}/{name}")
             need([s for s, _ in got] == [s for s, _ in want], f"{tag}/{name}: the steps")
             need(all(math.isclose(a, b, rel_tol=1e-6) for (_, a), (_, b) in zip(got, want)), f"{tag}/{name}: the values")
+    lr = scalars.pop("rates/lr")
+    need([s for s, _ in lr] == [e["step"] for e in events if e["event"] == "step"], "rates/lr: the steps")
+    need(all(math.isclose(value, 0.001, rel_tol=1e-6) for _, value in lr), "rates/lr: the values")
     rates = scalars.pop("throughput/samples_per_second")
     steps = [e for e in events if e["event"] == "step"]
     need(not scalars, f"more tags: {set(scalars)}")

@@ -27,9 +27,9 @@ func.func @f(%x: tensor<2x3xf32> {tessera.name = "x"}) -> (tensor<2x3xf32> {tess
 
 # Unusable tensors: name, dtype, shape, bytes; the expected message.
 UNUSABLE = [
-    ("q", "U16", [4], 8, "tensor 'q' has the dtype 'U16'; expected one of F64 F32"),
+    ("q", "U12", [4], 6, "tensor 'q' has the dtype 'U12'; expected one of F64 F32"),
     ("q", "C64", [4], 32, "tensor 'q' has the dtype 'C64'; expected one of F64 F32"),
-    ("q", "F8_E4M3", [4], 4, "tensor 'q' has the dtype 'F8_E4M3'; expected one of F64 F32"),
+    ("q", "F6_E2M3", [4], 3, "tensor 'q' has the dtype 'F6_E2M3'; expected one of F64 F32"),
     ("q", "F4", [2, 3], 3, "tensor 'q' has the dtype 'F4'; expected one of F64 F32"),
     ("q", "F32", [1] * 9, 4, "tensor 'q': 'shape' has 9 dimensions; at most 8 are accepted"),
     ("q" * 300, "F32", [1], 4, "has 300 bytes; expected 1 to 255"),

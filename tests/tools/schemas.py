@@ -103,13 +103,15 @@ def main():
                 run(5, RUN, "--check", "--json", one, "--cpu", "x86-64-v3")]
         part, gone = make_slice(pathlib.Path(folder))
         views = [run(0, AOT, "inspect", "--json", name) for name in (BUNDLE, one, part)]
+        planned = run(0, AOT, "inspect", "--json", "--schedule", one)
         lines = train(pathlib.Path(folder))
         states = list_states(pathlib.Path(folder))
         text = subprocess.run([AOT, "inspect", part], stdout=subprocess.PIPE, check=True).stdout.decode()
-    for validate, document in [(check, d) for d in seen] + [(inspect, d) for d in views] + [(metrics, d) for d in lines] + [
+    for validate, document in [(check, d) for d in seen] + [(inspect, d) for d in [*views, planned]] + [(metrics, d) for d in lines] + [
             (token, d) for d in states]:
         for error in validate.iter_errors(document):
             sys.exit(f"{error.message[:200]} at {list(error.path)}")
+    assert planned["schedule"]["targets"][0]["kernels"] and "targets" not in views[1]["schedule"]
     assert good["runs"] and sum(t["chosen"] for t in good["targets"]) == 1
     assert not any(d["runs"] or d["memory"] for d in seen[2:])
     for view in views:
@@ -121,11 +123,12 @@ def main():
     assert {d["event"] for d in lines} == {"step", "eval", "save", "resume", "call", "workspace"}, lines
     count = refuses_changes(check, good, ())
     for line in lines:
-        count += refuses_changes(metrics, {**line, "outputs": {}} if "outputs" in line else line, ())
+        bare = {**line, **{key: {} for key in ("outputs", "rates") if key in line}}
+        count += refuses_changes(metrics, bare, ("rates",))
     for line in states:
         count += refuses_changes(token, line, ())
     for view in views[1:]:
-        count += refuses_changes(inspect, view, ("workspaceBytes", "peakBytes", "launchBytes", "commands"))
+        count += refuses_changes(inspect, view, ("effects", "workspaceBytes", "peakBytes", "launchBytes", "commands"))
     print(len(seen), "checks,", len(views), "views and", len(lines), "lines of metrics and", len(states), "of states are valid;", count, "changed ones are not")
 
 

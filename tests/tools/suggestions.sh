@@ -28,7 +28,7 @@ a flag of other tools|--state-dir|6|"$RUN" "$BUNDLE" --checkpoint-dir S
 a flag like none|-|6|"$RUN" "$BUNDLE" --frobnicate
 a flag of a command|--target|6|"$AOT" build m.mlir -o m.tsb --taget cpu:x86-64-v3
 a command|inspect|6|"$AOT" inspct "$BUNDLE"
-a command of other tools|verify|6|"$AOT" check "$BUNDLE"
+a command of other tools|verify|6|"$AOT" validate "$BUNDLE"
 a command like none|-|6|"$AOT" frobnicate
 a stage|autodiff|6|"$AOT" build m.mlir -o m.tsb --until autodif
 an entry|predict|6|"$RUN" "$BUNDLE" --entry predickt

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * usage: mpirun -n COUNT test_transport_mpi [--desync]
+ * usage: mpirun -n COUNT test_transport_mpi MODULE [--desync]
  *
  * Runs each body as a rank of an MPI job, on each transport of the job. --desync: the last rank
  * calls a different operation, and the job ends with the error that the other ranks got.
  */
 #include "runtime/base/array.h"
-#include "runtime/transport/mpi_job.h"
+#include "runtime/transport/mpi/job.h"
 #include "tests/transport/bodies.h"
 
 #include <string.h>
@@ -45,11 +45,15 @@ static int desync(tsr_ctx *ctx, tsr_transport *t) {
 int main(int argc, char **argv) {
     tsr_ctx ctx = {0};
     tsr_transport *t = NULL;
-    if (tsr_mpi_open(&ctx, UINT64_C(60) * 1000000000u, &t).code) {
+    const tsr_mpi_options options = {.size_bytes = sizeof options,
+                                     .module = argc > 1 ? argv[1] : NULL,
+                                     .deadline_ns = UINT64_C(60) * 1000000000u,
+                                     .secondary_deadline_ns = UINT64_C(60) * 1000000000u};
+    if (tsr_mpi_open(&ctx, &options, &t).code) {
         fprintf(stderr, "%s\n", ctx.error.text);
         return (int)ctx.error.code;
     }
-    bool disagrees = argc > 1 && strcmp(argv[1], "--desync") == 0;
+    bool disagrees = argc > 2 && strcmp(argv[2], "--desync") == 0;
     int code = disagrees ? desync(&ctx, t) : run_bodies(&ctx, t);
     if (!code && !disagrees) code = run_bodies(&ctx, t->secondary);
     if (code) tsr_transport_fail(t, TSR_RANK, ctx.error.text);

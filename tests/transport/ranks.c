@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/transport/ranks.h"
 
+#include "runtime/transport/tcp/tcp.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,33 +19,58 @@ const char *const ranks_kind_names[] = {
 #undef X
 };
 
-enum { SPIN_NS = 20 * 1000 };
+enum { SPIN_NS = 20 * 1000, PORT_TEXT_MAX = 8 };
+
+static const char job_key[] = "a key of tests of transports";
 
 typedef struct seat {
     const ranks_options *options;
     ranks_body body;
     void *user;
     int fd, result;
+    const char *port;
     uint32_t rank;
     pthread_t thread;
 } seat;
 
+uint16_t ranks_free_port(void) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, size) ||
+        getsockname(fd, (struct sockaddr *)&address, &size))
+        abort();
+    close(fd);
+    return ntohs(address.sin_port);
+}
+
+static tsr_result open_end(tsr_ctx *ctx, const seat *s, tsr_transport **out_transport) {
+    const ranks_options *o = s->options;
+    const tsr_shared_join_options shared = {.size_bytes = sizeof shared,
+                                            .fd = s->fd,
+                                            .rank = s->rank,
+                                            .deadline_ns = o->deadline_ns,
+                                            .spin_ns = SPIN_NS,
+                                            .is_private = o->kind == RANKS_PRIVATE};
+    const tsr_tcp_options tcp = {.size_bytes = sizeof tcp,
+                                 .rank = s->rank,
+                                 .rank_count = o->count,
+                                 .address = "localhost",
+                                 .port = s->port,
+                                 .key = job_key,
+                                 .key_bytes = sizeof job_key,
+                                 .join_ns = UINT64_C(60) * 1000000000u,
+                                 .deadline_ns = o->deadline_ns,
+                                 .secondary_deadline_ns = o->deadline_ns};
+    if (o->kind == RANKS_LOOPBACK) return tsr_loopback_open(ctx, out_transport);
+    if (o->kind == RANKS_TCP) return tsr_tcp_join(ctx, &tcp, out_transport);
+    return tsr_shared_join(ctx, &shared, out_transport);
+}
+
 static int run_rank(seat *s) {
     tsr_ctx ctx = {0};
     tsr_transport *t = NULL;
-    tsr_result result;
-    if (s->options->kind == RANKS_LOOPBACK)
-        result = tsr_loopback_open(&ctx, &t);
-    else
-        result = tsr_shared_join(
-            &ctx,
-            &(tsr_shared_join_options){.size_bytes = sizeof(tsr_shared_join_options),
-                                       .fd = s->fd,
-                                       .rank = s->rank,
-                                       .deadline_ns = s->options->deadline_ns,
-                                       .spin_ns = SPIN_NS,
-                                       .is_private = s->options->kind == RANKS_PRIVATE},
-            &t);
+    tsr_result result = open_end(&ctx, s, &t);
     if (result.code) {
         fprintf(stderr, "rank %u: %s\n", s->rank, ctx.error.text);
         return 1;
@@ -91,7 +121,10 @@ static int run_processes(seat *seats, uint32_t count) {
 int ranks_run(const ranks_options *options, ranks_body body, void *user) {
     tsr_ctx ctx = {0};
     int fd = -1;
-    if (options->kind != RANKS_LOOPBACK) {
+    char port[PORT_TEXT_MAX] = "";
+    if (options->kind == RANKS_TCP) {
+        snprintf(port, sizeof port, "%u", (unsigned)ranks_free_port());
+    } else if (options->kind != RANKS_LOOPBACK) {
         tsr_shared_options shared = {.size_bytes = sizeof shared,
                                      .rank_count = options->count,
                                      .heap_bytes = options->heap_bytes};
@@ -103,12 +136,10 @@ int ranks_run(const ranks_options *options, ranks_body body, void *user) {
     seat *seats = calloc(options->count, sizeof *seats);
     if (!seats) abort();
     for (uint32_t r = 0; r < options->count; r++)
-        seats[r] = (seat){.options = options, .body = body, .user = user, .fd = fd, .rank = r};
-    int failed;
-    if (options->kind == RANKS_PROCESSES || options->kind == RANKS_PRIVATE)
-        failed = run_processes(seats, options->count);
-    else
-        failed = run_threads(seats, options->count);
+        seats[r] = (seat){
+            .options = options, .body = body, .user = user, .fd = fd, .port = port, .rank = r};
+    bool threads = options->kind == RANKS_THREADS || options->kind == RANKS_LOOPBACK;
+    int failed = (threads ? run_threads : run_processes)(seats, options->count);
     free(seats);
     if (fd >= 0) close(fd);
     return failed;

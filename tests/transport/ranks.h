@@ -28,6 +28,9 @@ typedef struct ranks_options {
     uint64_t heap_bytes, deadline_ns;
 } ranks_options;
 
+/* A TCP port of the loopback interface that is free now. */
+uint16_t ranks_free_port(void);
+
 /* The number of ranks whose body did not return 0. */
 int ranks_run(const ranks_options *options, ranks_body body, void *user);
 

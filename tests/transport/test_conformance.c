@@ -10,7 +10,8 @@ static void run_on_all(const char *name, ranks_body body) {
     for (int kind = 0; kind < RANKS_KIND_COUNT; kind++)
         for (uint32_t count = 1; count <= 8; count += count < 3 ? 1 : count == 3 ? 2 : 3) {
             if (kind == RANKS_LOOPBACK && count > 1) continue;
-            for (int in_heap = 0; in_heap < 2; in_heap++) {
+            /* Only shared memory has a heap. */
+            for (int in_heap = 0; in_heap < (kind == RANKS_TCP ? 1 : 2); in_heap++) {
                 plan p = {.seed = 100 * count + (uint32_t)in_heap, .in_heap = in_heap};
                 ranks_options options = {(ranks_kind)kind, count, HEAP_BYTES,
                                          UINT64_C(60) * 1000000000u};

@@ -3,6 +3,7 @@
  * Ranks that die, hang, leave, call different operations, or are not ranks at all. One rank
  * misbehaves; the others record their errors and the times in memory that the test can read.
  */
+#include "runtime/base/array.h"
 #include "runtime/base/clock.h"
 #include "tests/transport/ranks.h"
 
@@ -56,9 +57,13 @@ static board *new_board(void) {
     return b;
 }
 
-static void run_scene(scene *s, uint64_t deadline_ms) {
-    ranks_options options = {RANKS_PROCESSES, RANKS, HEAP, deadline_ms * 1000000u};
+static void run_scene_on(ranks_kind kind, scene *s, uint64_t deadline_ms) {
+    ranks_options options = {kind, RANKS, HEAP, deadline_ms * 1000000u};
     ranks_run(&options, play, s);
+}
+
+static void run_scene(scene *s, uint64_t deadline_ms) {
+    run_scene_on(RANKS_PROCESSES, s, deadline_ms);
 }
 
 /* Requires that all but the bad rank got the error, and that at least one error contains `text`. */
@@ -89,17 +94,23 @@ static int compare(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
+static uint64_t see_death(ranks_kind kind, const char *text) {
+    uint64_t last_ns = 0;
+    scene s = {die, barrier, new_board()};
+    run_scene_on(kind, &s, 20000);
+    expect_told(s.board, text);
+    for (int r = 0; r < RANKS; r++)
+        if (r != BAD && s.board->told[r].seen_ns - s.board->when_ns > last_ns)
+            last_ns = s.board->told[r].seen_ns - s.board->when_ns;
+    return last_ns;
+}
+
 Test(failure, a_killed_rank_is_seen_within_100_ms) {
     enum { TIMES = 7 };
     uint64_t took[TIMES];
     for (int i = 0; i < TIMES; i++) {
-        scene s = {die, barrier, new_board()};
-        run_scene(&s, 20000);
-        expect_told(s.board, "rank 2 died in region 'train' at step 41, after barrier 1");
-        took[i] = 0;
-        for (int r = 0; r < RANKS; r++)
-            if (r != BAD && s.board->told[r].seen_ns - s.board->when_ns > took[i])
-                took[i] = s.board->told[r].seen_ns - s.board->when_ns;
+        took[i] =
+            see_death(RANKS_PROCESSES, "rank 2 died in region 'train' at step 41, after barrier 1");
     }
     qsort(took, TIMES, sizeof *took, compare);
     printf("the last of %d ranks learned of a death after %.1f ms (median of %d)\n", RANKS - 1,
@@ -213,6 +224,43 @@ Test(failure, sizes_that_differ_are_both_named) {
     expect_told(s.board, "all_gather 2 of region 'train': rank 2 sends 8 bytes in 0 rows");
 }
 
+/* ---- the same over TCP ---- */
+
+Test(failure, over_tcp_a_killed_rank_is_seen_within_100_ms) {
+    enum { TIMES = 7 };
+    uint64_t took[TIMES];
+    for (int i = 0; i < TIMES; i++)
+        took[i] =
+            see_death(RANKS_TCP, "rank 2 was lost before barrier 2 of region 'train' at step 42");
+    qsort(took, TIMES, sizeof *took, compare);
+    printf("over TCP: the last of %d ranks learned of a death after %.1f ms (median of %d)\n",
+           RANKS - 1, (double)took[TIMES / 2] * 1e-6, TIMES);
+    cr_expect_lt(took[TIMES / 2], 100u * 1000000u);
+}
+
+Test(failure, over_tcp) {
+    static const struct {
+        tsr_result (*bad)(tsr_ctx *ctx, tsr_transport *t, board *b);
+        tsr_result (*good)(tsr_ctx *ctx, tsr_transport *t);
+        uint64_t deadline_ms;
+        const char *text;
+    } rows[] = {
+        {die_sending, receive_much, 20000, "rank 2 "},
+        {stop, barrier, DEADLINE_MS,
+         "rank 2 hangs: it did not come to barrier 2 of region 'train' at step 42 within 0.3 s"},
+        {leave, barrier, 20000, "rank 2 was lost before barrier 2 of region 'train' at step 42"},
+        {give_up, barrier, 20000, "rank 2 failed: the loss is NaN at step 42"},
+        {gather_other, barrier, 20000, "rank 2 all_gather 2 (step 42)"},
+        {gather_other, gather_sizes, 20000,
+         "all_gather 2 of region 'train': rank 2 sends 8 bytes, rank "},
+    };
+    for (size_t i = 0; i < TSR_COUNT(rows); i++) {
+        scene s = {rows[i].bad, rows[i].good, new_board()};
+        run_scene_on(RANKS_TCP, &s, rows[i].deadline_ms);
+        expect_told(s.board, rows[i].text);
+    }
+}
+
 /* ---- joining ---- */
 
 static int create(uint32_t ranks) {
@@ -239,7 +287,7 @@ Test(failure, a_rank_started_twice_is_refused) {
     cr_expect_eq(join(fd, 1, &second, text), TSR_LOCKED);
     cr_expect_str_eq(text, "rank 1 of 2 was started before, and runs");
     tsr_transport_close(first);
-    cr_expect_eq(join(fd, 1, &second, text), TSR_LOCKED, "its place in the run is gone");
+    cr_expect_eq(join(fd, 1, &second, text), TSR_LOCKED, "its rank in the run is taken");
     cr_expect_str_eq(text, "rank 1 of 2 was started before");
     cr_expect_eq(join(fd, 2, &second, text), TSR_USAGE);
     cr_expect_str_eq(text, "rank 2 does not exist; the run has 2 ranks");

@@ -47,6 +47,30 @@ Test(tree, covers_are_whole_and_largest) {
             }
 }
 
+/* The steps of a plan, executed, give the same bits. */
+static void expect_plan(uint32_t all, const tsr_subtree *parts, uint32_t count,
+                        const void *const *values, const float *sum) {
+    static float temporary[TSR_TREE_DEPTH_MAX][COUNT];
+    static tsr_tree_step steps[LEAVES];
+    float out[COUNT];
+    uint32_t needed = tsr_tree_plan(all, parts, steps);
+    cr_assert_leq(needed, TSR_TREE_DEPTH_MAX);
+    for (uint32_t i = 0; i + 1 < count; i++) {
+        const uint32_t operands[] = {steps[i].out, steps[i].a, steps[i].b};
+        void *at[3];
+        for (size_t k = 0; k < TSR_COUNT(operands); k++) {
+            bool is_temporary = operands[k] >= TSR_TREE_SCRATCH;
+            cr_assert(!is_temporary || operands[k] - TSR_TREE_SCRATCH < needed);
+            cr_assert(operands[k] >= TSR_TREE_OUT || operands[k] < count);
+            at[k] = operands[k] == TSR_TREE_OUT ? out
+                    : is_temporary              ? temporary[operands[k] - TSR_TREE_SCRATCH]
+                                                : (void *)(uintptr_t)values[operands[k]];
+        }
+        tsr_tree_combine(TSR_REDUCTION_SUM_F32, at[0], at[1], at[2], COUNT);
+    }
+    if (count > 1) cr_assert_arr_eq(out, sum, sizeof out, "%u leaves in %u parts", all, count);
+}
+
 /* The bits equal those of pairing adjacent values, for every distribution of leaves to ranks. */
 Test(tree, sums_do_not_depend_on_who_holds_the_leaves) {
     static float leaves[LEAVES][COUNT], rows[LEAVES][COUNT], levels[TSR_TREE_DEPTH_MAX][COUNT];
@@ -78,6 +102,7 @@ Test(tree, sums_do_not_depend_on_who_holds_the_leaves) {
                                   .count = COUNT,
                                   .scratch = levels};
         tsr_tree_reduce(&inputs, sum);
+        expect_plan(all, parts, n, values, sum);
         pair_up(leaves, all);
         cr_assert_arr_eq(sum, leaves[0], sizeof sum, "%u leaves in %u parts", all, n);
         for (uint32_t i = 0; i < n; i++) free((void *)(uintptr_t)values[i]);

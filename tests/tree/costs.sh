@@ -31,7 +31,7 @@ check_row() {
     # A front end names the ops that it makes of others; one more op changes none of it.
     tree_files | grep -E '^(bundle|compiler|loader|manifests|runtime|tools)/' | grep -vE '^compiler/frontend/' | grep -vxF "$page" |
         tr '\n' '\0' | xargs -0 -r grep -liE -- "$name" | sort | comm -23 - "$lists/said" |
-        sed "s|.*|$page: $kind: '&' names '$name', and has no place in the row|"
+        sed "s|.*|$page: $kind: '&' names '$name', and is not in the row|"
     commit=
     if [ -e .git ]; then commit=$(git log --format='%H %s' 2>/dev/null | awk -v s="$subject" 'substr($0, index($0, " ") + 1) == s { print $1; exit }'); fi
     [ -n "$commit" ] || return 0

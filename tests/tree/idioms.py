@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counts idioms in the comments of C sources that make readers stop. Paths come on standard input, one per line.
 
-usage: idioms.py TABLE [--write]
+usage: idioms.py TABLE [--write | --rates]
 
 TABLE has one row per idiom: `NAME GOAL CEILING PATTERN`. The rate of an idiom is the number of matches of PATTERN (a regular
 expression, case ignored) per 1,000 words of comments; the rate of `openings` is the number of comments that begin with a match,
 per 100 comments. The check prints one line per idiom whose rate exceeds its ceiling. --write lowers the ceilings to today's rates,
-rounded up to two decimals, but not below the goals; it never raises a ceiling.
+rounded up to two decimals, but not below the goals; it never raises a ceiling. --rates prints all rates.
 """
 import math
 import re
@@ -37,10 +37,10 @@ def read_table(path):
 
 
 def measure(paths, rows):
-    """Returns the number of words and comments, and for each row its rate and the first place where it occurs."""
+    """Returns the number of words and comments, and for each row its rate and the first example where it occurs."""
     words = openings = 0
     patterns = [re.compile(row[3], re.IGNORECASE) for row in rows]
-    counts, places = [0] * len(rows), [''] * len(rows)
+    counts, examples = [0] * len(rows), [''] * len(rows)
     for path in paths:
         with open(path, encoding='utf-8', errors='replace') as file:
             text = file.read()
@@ -50,10 +50,10 @@ def measure(paths, rows):
             for i, pattern in enumerate(patterns):
                 found = bool(pattern.match(comment.lstrip())) if rows[i][0] == 'openings' else len(pattern.findall(comment))
                 counts[i] += found
-                places[i] = places[i] or (path if found else '')
+                examples[i] = examples[i] or (path if found else '')
     rates = [100 * count / max(openings, 1) if row[0] == 'openings' else 1000 * count / max(words, 1)
              for count, row in zip(counts, rows)]
-    return words, rates, places
+    return words, rates, examples
 
 
 def write_table(path, rows, rates):
@@ -72,16 +72,20 @@ def main():
     table = sys.argv[1]
     rows = read_table(table)
     paths = [line.strip() for line in sys.stdin if line.strip().endswith(SOURCES)]
-    words, rates, places = measure(paths, rows)
+    words, rates, examples = measure(paths, rows)
     if '--write' in sys.argv[2:]:
         write_table(table, rows, rates)
         return
+    if '--rates' in sys.argv[2:]:
+        print(f'{words} words', *(f'{row[0]} {rate:.2f}' for row, rate in zip(rows, rates)), sep='\n')
+        return
     if words < WORDS_MIN and '--any-size' not in sys.argv[2:]:
         print(f'the comments have {words} words; expected at least {WORDS_MIN}')
-    for (name, goal, ceiling, _), rate, place in zip(rows, rates, places):
+    for (name, goal, ceiling, _), rate, example in zip(rows, rates, examples):
         unit = 'of 100 comments' if name == 'openings' else 'per 1,000 words of comments'
         if rate > ceiling:
-            print(f'{name}: {rate:.2f} {unit}; the ceiling is {ceiling:.2f}, the goal {goal:g} (for example in {place})')
+            print(f'{name}: {rate:.2f} {unit}; the ceiling is {ceiling:.2f}, the goal {goal:g} (for example in {example})')
 
 
-main()
+if __name__ == '__main__':
+    main()

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Idioms that make readers stop do not become more frequent in comments: idioms.py counts them, idioms.txt has the ceilings.
-# `idioms.sh ROOT --write` lowers the ceilings to today's rates.
+# `idioms.sh ROOT --write` lowers the ceilings to today's rates, `idioms.sh ROOT --rates` prints them.
 . "$(dirname "$0")/common.sh"
 
 ratchet=$here/idioms.txt

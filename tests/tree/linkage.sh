@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # linkage.sh ROOT BINARY...: each links only what the runtime may know: neither LLVM nor MLIR, nor
-# the C++ library. (The sanitizers' libraries are their own affair, and so is what the MPI library of
-# a build with -Dmpi=enabled links.)
+# the C++ library, nor MPI. (The sanitizers' libraries are their own affair.)
 tree=$1
 shift
 binaries=$(realpath -e "$@") || exit 1
@@ -16,10 +15,8 @@ sanitizers='libasan libubsan'
 if ldd $binaries | grep -q libasan; then sanitizers="$sanitizers libstdc++"; fi
 names_of() { ldd "$1" | awk '$1 !~ /:$/ { sub(/.*\//, "", $1); sub(/\.so.*/, "", $1); print $1 }'; }
 for binary in $binaries; do
-    mpi=$(ldd "$binary" | awk '$1 ~ /^libmpi\.so/ { print $3 }')
-    mpi=${mpi:+libmpi $(names_of "$mpi" | tr '\n' ' ')}
     names_of "$binary" | while IFS= read -r library; do
-        case " $allowed $sanitizers libtessera $mpi " in
+        case " $allowed $sanitizers libtessera " in
         *" $library "*) ;;
         *) echo "${binary##*/}: links $library; allowed are $allowed" ;;
         esac

@@ -66,12 +66,12 @@ test_costs() {
     file compiler/README.md "$head" "$(row op more_a compiler/a.c)" "$(row pass pass_b compiler/p.c)" "$(row target sm_1 compiler/t.def)"
     good 'each where it is said to be'
     file compiler/b.c '/* MORE_A */'
-    bad 'a place that is not in the row' "op: 'compiler/b.c' names 'more_a', and has no place in the row"
+    bad 'a file that is not in the row' "op: 'compiler/b.c' names 'more_a', and is not in the row"
     file compiler/b.c '' # as before
     file compiler/p.c ''
-    bad 'a place without it' "pass: compiler/p.c does not name 'pass_b'"
+    bad 'a file without the name' "pass: compiler/p.c does not name 'pass_b'"
     rm "$folder/tree/compiler/p.c"
-    bad 'a place that is not there' 'pass: compiler/p.c is not there'
+    bad 'a file that is not there' 'pass: compiler/p.c is not there'
     file compiler/p.c 'int pass_b;'
     git -C "$folder/tree" init -q
     git -C "$folder/tree" add compiler/a.c compiler/b.c
@@ -262,6 +262,28 @@ test_idioms() {
     mkdir -p "$folder/tree/tests/tree"
     cp "$here/idioms.txt" "$folder/tree/tests/tree/"
     bad 'a tree of a few words' 'expected at least 50000'
+}
+
+test_names() {
+    file a.c '/* The place of a row. */' 'int in_place, placement, misplaced; const char *s = "place", c = '"'p'"';'
+    good 'comments, strings, an allowed name and other words'
+    mkdir -p "$folder/tree/tests/tree"
+    printf '# a comment\n\nplace,places 1 in_place\n' >"$folder/tree/tests/tree/names.txt"
+    file b.h 'int place;'
+    good 'as many as the ceiling'
+    file b.h 'int row_places, rowPlace;'
+    bad 'a part of a name' 'place: 2 uses in identifiers; the ceiling is 1 (for example'
+    file b.h 'int IN_PLACE, A_PLACE;'
+    bad 'capital letters' 'place: 2 uses in identifiers; the ceiling is 1'
+    file b.h ''
+    file c.py '# place' 'places = {place: "place"}'
+    bad 'Python' 'in c.py'
+    file c.py ''
+    "$here/names.sh" "$folder/tree" --write
+    if ! grep -qx 'place,places 0 in_place' "$folder/tree/tests/tree/names.txt"; then
+        echo 'names: --write should lower the ceiling to 0'
+        failures=$((failures + 1))
+    fi
 }
 
 test_formatting() {
@@ -482,7 +504,7 @@ test_op_names() {
 
 fresh
 case $check in
-costs | includes | json | lengths | folders | forms | headers | licences | words | formatting | idioms | ops | packages | passes | results | links | python | scripts | shapes | symbols) "test_$check" ;;
+costs | includes | json | lengths | folders | forms | headers | licences | words | formatting | idioms | names | ops | packages | passes | results | links | python | scripts | shapes | symbols) "test_$check" ;;
 exit-codes) test_exit_codes ;;
 op-names) test_op_names ;;
 *)

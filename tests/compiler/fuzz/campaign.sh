@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# campaign.sh FOLDER SECONDS [SEED]: builds fuzz_mlir with ASan and UBSan in FOLDER/build and runs it; the next run of a seed goes on
+# campaign.sh FOLDER SECONDS [SEED]: builds fuzz_mlir with ASan and UBSan in FOLDER/build and runs it; the next run of a seed continues
 # where the last one stopped. Inputs that broke something are left in FOLDER/found. Each run appends a row to EXECUTIONS.
 set -eu
 root=$(cd "$(dirname "$0")/../../.." && pwd)

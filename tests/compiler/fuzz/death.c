@@ -109,10 +109,10 @@ uint64_t death_key(const char *log) {
     uint64_t key = 0;
     size_t frames = 0;
     for (const char *at = log; frames < 12 && (at = strstr(at, "    #")) != NULL; at++) {
-        const char *end = at + strcspn(at, "\n"), *place = memchr(at, '+', (size_t)(end - at));
-        if (!place) continue;
+        const char *end = at + strcspn(at, "\n"), *offset = memchr(at, '+', (size_t)(end - at));
+        if (!offset) continue;
         if (!frames++) key = 0xcbf29ce484222325u;
-        for (; place < end; place++) key = (key ^ (unsigned char)*place) * 0x100000001b3u;
+        for (; offset < end; offset++) key = (key ^ (unsigned char)*offset) * 0x100000001b3u;
     }
     return key;
 }

@@ -22,7 +22,7 @@
  * of a death is unknown: only deaths of text count. --plant plants a defect in the first input,
  * which must be found.
  */
-#include "compiler/ir/bytecode.h"
+#include "compiler/ir/text/bytecode.h"
 #include "runtime/base/array.h"
 #include "tests/compiler/corpus.h"
 #include "tests/compiler/fuzz/death.h"
@@ -142,7 +142,7 @@ static void read_seeds(fuzzer *f) {
 static bool is_bytecode(uint64_t *state) { return draw_below(state, 8) == 0; }
 
 /* Stores the input so that it is available after a death. */
-static void keep_input(const fuzzer *f, const tsr_buffer *input) {
+static void copy_input(const fuzzer *f, const tsr_buffer *input) {
     int truncated = ftruncate(f->input, 0);
     TSR_ASSERT(truncated == 0);
     for (size_t done = 0; done < input->size_bytes;) {
@@ -159,14 +159,14 @@ static int make_input(const fuzzer *f, stages *s, uint64_t index, tsr_buffer *ou
     bool bytecode = is_bytecode(&state);
     bool dump = !bytecode && f->dumps.count && draw_below(&state, 6) == 0;
     mutate(dump ? &f->dumps : &f->texts, &state, out);
-    keep_input(f, out);
+    copy_input(f, out);
     if (!bytecode) return dump ? DUMP : TEXT;
     tsr_buffer code = {0};
     if (stages_bytecode(s, out->bytes, out->size_bytes, &code) && code.bytes) {
         tsr_buffer_finish(out);
         *out = code;
         if (draw_below(&state, 4)) mutate_bytes(&state, out->bytes, out->size_bytes);
-        keep_input(f, out);
+        copy_input(f, out);
     }
     return BYTECODE;
 }

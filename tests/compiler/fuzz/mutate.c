@@ -305,7 +305,9 @@ static bool change_every_dim(subject *s) {
     return true;
 }
 
-static const char *const types[] = {"f32", "f64", "bf16", "f16", "i64", "i32", "i8", "ui8", "i1"};
+static const char *const types[] = {"f32", "f64",      "bf16",   "f16",      "i64",  "i32",
+                                    "i16", "i8",       "ui8",    "ui16",     "ui32", "ui64",
+                                    "i1",  "f8E4M3FN", "f8E5M2", "f8E8M0FNU"};
 enum { TYPE_COUNT = TSR_COUNT(types) };
 
 /* True if a token ends with this element type, after a dim or alone. */

@@ -86,20 +86,20 @@ const char *origin_kind(MlirType type, char out_text[static ORIGIN_TEXT_MAX]) {
 
 /* ---- values made for an operand -------------------------------------------------------------- */
 
-typedef struct place {
+typedef struct site {
     tsr_builder b; /* inserts before the op */
     MlirOperation op;
     size_t operand;
     MlirValue was;
     MlirType type;
-} place;
+} site;
 
-static MlirValue make(place *p, const char *name, const MlirValue *operands, size_t count,
+static MlirValue make(site *p, const char *name, const MlirValue *operands, size_t count,
                       MlirType type, const tsr_attr *attrs) {
     return tsr_build_value(&p->b, name, operands, count, type, attrs);
 }
 
-static MlirValue make_attr(place *p, const char *name, const char *attr, MlirAttribute value) {
+static MlirValue make_attr(site *p, const char *name, const char *attr, MlirAttribute value) {
     return make(p, name, NULL, 0, p->type, (tsr_attr[]){{attr, value}, {0}});
 }
 
@@ -127,36 +127,36 @@ static MlirAttribute zero(MlirType type) {
                                               : (MlirAttribute){NULL};
 }
 
-static MlirValue make_constant(place *p, const char *name, bool fits) {
+static MlirValue make_constant(site *p, const char *name, bool fits) {
     MlirAttribute value = fits ? zero(p->type) : (MlirAttribute){NULL};
     return mlirAttributeIsNull(value) ? none : make_attr(p, name, "value", value);
 }
 
-static MlirValue number(place *p, int64_t value, MlirType type) {
+static MlirValue number(site *p, int64_t value, MlirType type) {
     return make(p, "arith.constant", NULL, 0, type,
                 (tsr_attr[]){{"value", mlirIntegerAttrGet(type, value)}, {0}});
 }
 
-static MlirValue truth(place *p) { return number(p, 1, mlirIntegerTypeGet(p->b.context, 1)); }
+static MlirValue truth(site *p) { return number(p, 1, mlirIntegerTypeGet(p->b.context, 1)); }
 
-static MlirValue arith_constant(place *p) {
+static MlirValue arith_constant(site *p) {
     return make_constant(p, "arith.constant", !mlirTypeIsAMemRef(p->type));
 }
 
-static MlirValue tile_constant(place *p) {
+static MlirValue tile_constant(site *p) {
     return make_constant(p, "tile.constant", mlirTypeIsAMemRef(p->type));
 }
 
-static MlirValue tessera_constant(place *p) {
+static MlirValue tessera_constant(site *p) {
     return make_constant(p, "tessera.constant", mlirTypeIsATensor(p->type));
 }
 
-static MlirValue arith_select(place *p) {
+static MlirValue arith_select(site *p) {
     MlirValue operands[] = {truth(p), p->was, p->was};
     return make(p, "arith.select", operands, 3, p->type, NULL);
 }
 
-static MlirValue arith_sum(place *p) {
+static MlirValue arith_sum(site *p) {
     MlirType element = element_of(p->type);
     MlirValue operands[] = {p->was, p->was};
     if (!mlirTypeIsAFloat(element) && !is_whole(element)) return none;
@@ -170,14 +170,14 @@ static MlirRegion region_of(MlirBlock block) {
     return region;
 }
 
-static MlirBlock yielding(place *p, const char *name, MlirValue value) {
+static MlirBlock yielding(site *p, const char *name, MlirValue value) {
     MlirBlock block = mlirBlockCreate(0, NULL, NULL);
     tsr_builder at = tsr_builder_at_end(block, p->b.location);
     tsr_build(&at, &(tsr_op_desc){.name = name, .operand_count = 1, .operands = &value});
     return block;
 }
 
-static MlirValue scf_if(place *p) {
+static MlirValue scf_if(site *p) {
     MlirValue condition = truth(p);
     MlirRegion regions[] = {region_of(yielding(p, "scf.yield", p->was)),
                             region_of(yielding(p, "scf.yield", p->was))};
@@ -192,7 +192,7 @@ static MlirValue scf_if(place *p) {
 }
 
 /* Makes a loop that carries the value; `block` is its body, still without a terminator. */
-static MlirOperation loop(place *p, MlirBlock *out_block) {
+static MlirOperation loop(site *p, MlirBlock *out_block) {
     MlirType index = mlirIndexTypeGet(p->b.context), types[] = {index, p->type};
     MlirValue operands[] = {number(p, 0, index), number(p, 2, index), number(p, 1, index), p->was};
     MlirLocation locations[] = {p->b.location, p->b.location};
@@ -207,13 +207,13 @@ static MlirOperation loop(place *p, MlirBlock *out_block) {
                                            .regions = &region});
 }
 
-static void end_loop(place *p, MlirBlock block) {
+static void end_loop(site *p, MlirBlock block) {
     tsr_builder at = tsr_builder_at_end(block, p->b.location);
     MlirValue carried = mlirBlockGetArgument(block, 1);
     tsr_build(&at, &(tsr_op_desc){.name = "scf.yield", .operand_count = 1, .operands = &carried});
 }
 
-static MlirValue scf_for(place *p) {
+static MlirValue scf_for(site *p) {
     MlirBlock block;
     MlirOperation op = loop(p, &block);
     end_loop(p, block);
@@ -221,7 +221,7 @@ static MlirValue scf_for(place *p) {
 }
 
 /* Puts a clone of the op into a loop; the clone reads the carried value. */
-static MlirValue carried(place *p) {
+static MlirValue carried(site *p) {
     MlirBlock block;
     MlirOperation like = mlirOperationClone(p->op);
     loop(p, &block);
@@ -232,7 +232,7 @@ static MlirValue carried(place *p) {
 }
 
 /* Calls a function that returns its argument; the function is added to the end of the module. */
-static MlirValue call(place *p) {
+static MlirValue call(site *p) {
     MlirOperation top = p->op;
     MlirLocation at = p->b.location;
     while (!mlirOperationIsNull(mlirOperationGetParentOperation(top)))
@@ -258,7 +258,7 @@ static MlirValue call(place *p) {
                 (tsr_attr[]){{"callee", tsr_attr_make_symbol(context, "origin")}, {0}});
 }
 
-static MlirValue fill(place *p) {
+static MlirValue fill(site *p) {
     MlirType f32 = mlirF32TypeGet(p->b.context);
     MlirValue value =
         make(p, "arith.constant", NULL, 0, f32, (tsr_attr[]){{"value", zero(f32)}, {0}});
@@ -288,7 +288,7 @@ static unsigned kind_of(MlirType type) {
 static const struct {
     const char *name;
     unsigned kinds;
-    MlirValue (*make)(place *p);
+    MlirValue (*make)(site *p);
     size_t operands;
     const char *attr, *text;
     int64_t number;
@@ -329,6 +329,7 @@ static const struct {
     {.name = "tessera_target.vrank_alloc", .kinds = BUFFER, .attr = "offset"},
     {.name = "tessera_target.sum_alloc", .kinds = BUFFER, .attr = "offset"},
     {.name = "tessera_target.vrank_number", .kinds = BUFFER},
+    {.name = "tessera_target.size", .kinds = BUFFER},
 };
 
 size_t origin_maker_count(void) { return TSR_COUNT(makers); }
@@ -339,7 +340,7 @@ bool origin_may_make(size_t maker, MlirType type) {
     return (kind_of(type) & makers[maker].kinds) != 0;
 }
 
-static MlirValue make_plain(place *p, size_t maker) {
+static MlirValue make_plain(site *p, size_t maker) {
     const MlirValue operands[] = {p->was, p->was};
     MlirContext context = p->b.context;
     tsr_attr attrs[2] = {{0}};
@@ -352,10 +353,10 @@ static MlirValue make_plain(place *p, size_t maker) {
 }
 
 bool origin_make(size_t maker, MlirOperation op, size_t operand) {
-    place p = {.b = tsr_builder_before(op),
-               .op = op,
-               .operand = operand,
-               .was = tsr_op_operand(op, operand)};
+    site p = {.b = tsr_builder_before(op),
+              .op = op,
+              .operand = operand,
+              .was = tsr_op_operand(op, operand)};
     p.type = mlirValueGetType(p.was);
     if (!origin_may_make(maker, p.type)) return false;
     MlirValue value = makers[maker].make ? makers[maker].make(&p) : make_plain(&p, maker);

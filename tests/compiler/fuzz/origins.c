@@ -12,7 +12,8 @@
  * verifier accepts a case, it must be the same when it is printed and read, and the next stage must
  * accept it or refuse it with a numbered diagnostic.
  *
- * One in N cases is tried: part K of N, counted from 0; the N parts together are all cases. In
+ * One in N cases is tried: part K of N, counted from 0; the N parts together are all cases. Without
+ * --part, K is that of the day, so that runs of N days in a row try all; it is printed. In
  * addition, for each operand of each op at each level, cases are tried until the verifier accepts
  * one. The program fails if a case dies, hangs, differs or ends without a number, if some op occurs
  * in no module, or if no case of an op with operands was accepted and `except` has no entry for
@@ -34,6 +35,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -88,7 +90,7 @@ static stages seeder = {.plain = true, .next = true};
 static source *modules;
 static size_t module_count, module_capacity;
 static origin_case *cases;
-static size_t case_count, case_capacity, share = 1, part = 0;
+static size_t case_count, case_capacity, share = 1, part = SIZE_MAX;
 static bool verbose;
 static MlirContext context;
 static tsr_diag_list diags;
@@ -343,14 +345,14 @@ static void add_case(const enumeration *e, size_t operand, size_t choice, bool e
     char group[ORIGIN_TEXT_MAX];
     const key *own = add_key(text, case_count);
     if (own->number != case_count) return;
+    const char *name = own->text; /* the next key may move the table */
     snprintf(group, sizeof group, "%.*s", (int)group_length, text);
     if (case_count == case_capacity) {
         cases = tsr_grow(cases, &case_capacity, 4096, sizeof *cases);
         TSR_ASSERT(cases);
     }
     size_t first = add_key(group, case_count)->number;
-    cases[case_count++] =
-        (origin_case){e->module, e->op, operand, choice, everywhere, first, own->text};
+    cases[case_count++] = (origin_case){e->module, e->op, operand, choice, everywhere, first, name};
 }
 
 static bool uses_more(MlirValue value) {
@@ -629,6 +631,12 @@ static int run_shares(void) {
     return wrong + report_ops() != 0;
 }
 
+/* The part that is tried today, in UTC. */
+static size_t part_of_day(void) {
+    enum { DAY_SECONDS = 24 * 60 * 60 };
+    return (size_t)(time(NULL) / DAY_SECONDS) % share;
+}
+
 /* False if `name` is not an option. */
 static bool read_option(const char *name, const char *value, size_t *only, bool *show) {
     if (strcmp(name, "--share") == 0)
@@ -660,6 +668,7 @@ int main(int argc, char **argv) {
             return 2;
     }
     stages_finish(&seeder);
+    if (part == SIZE_MAX && share) part = part_of_day();
     if (!module_count || part >= share) return 2;
     qsort(modules, module_count, sizeof *modules, by_size);
     enumerate();

@@ -3,9 +3,9 @@
 
 #include "compiler/graph/graph.h"
 #include "compiler/ir/attributes.h"
-#include "compiler/ir/bytecode.h"
 #include "compiler/ir/level.h"
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
+#include "compiler/ir/text/bytecode.h"
 #include "compiler/package.h"
 #include "compiler/resilience/resilience.h"
 #include "compiler/schedule/config.h"
@@ -270,7 +270,7 @@ static bool run_passes(run *r) {
         if (!(is_for_some(name) ? run_on_copy : run_pass)(r, name)) return false;
     }
     tsr_buffer json = {0};
-    tsr_schedule_json(r->module, &json);
+    tsr_schedule_json(r->module, NULL, 0, &json);
     tsr_buffer_finish(&json);
     return has_ops(r->module);
 }

@@ -101,9 +101,9 @@ def attention_program(case, scale=''):
     operands, of = '%qc, %kc, %vc', types[:3]
     if masked:
         seen = text_of((s, t), 'i1')
-        lines += [f'  %place = tessera.iota {{axis = 1 : i64}} : {text_of((s, t), "i64")}',
+        lines += [f'  %position = tessera.iota {{axis = 1 : i64}} : {text_of((s, t), "i64")}',
                   f'  %row = tessera.iota {{axis = 0 : i64}} : {text_of((s, t), "i64")}',
-                  f'  %far = tessera.add %place, %row : {text_of((s, t), "i64")}, {text_of((s, t), "i64")} -> {text_of((s, t), "i64")}',
+                  f'  %far = tessera.add %position, %row : {text_of((s, t), "i64")}, {text_of((s, t), "i64")} -> {text_of((s, t), "i64")}',
                   '  %three = tessera.constant dense<3> : tensor<i64>',
                   f'  %part = tessera.div %far, %three : {text_of((s, t), "i64")}, tensor<i64> -> {text_of((s, t), "i64")}',
                   f'  %back = tessera.mul %part, %three : {text_of((s, t), "i64")}, tensor<i64> -> {text_of((s, t), "i64")}',
@@ -118,8 +118,8 @@ def attention_program(case, scale=''):
     return TRAINED.format(params=params, body='\n'.join(lines), wide=wide), shapes, wide
 
 
-def reference(case, tensors, kept):
-    """The result and the gradients of q, k and v, where o is the result's gradient; kept: 0 or 1 / (1 - rate)."""
+def reference(case, tensors, mask):
+    """The result and the gradients of q, k and v, where o is the result's gradient; mask: 0 or 1 / (1 - rate)."""
     b, h, g, s, t, d, _, causal, masked, _, _ = CASES[case]
     q, k, v, o = (tensors[n].astype(np.float64) for n in 'qkvo')
     k, v = (np.repeat(x, h // g, 1) for x in (k, v))
@@ -131,8 +131,8 @@ def reference(case, tensors, kept):
         x = np.where((row + column) % 3 != 0, x, -np.inf)
     p = np.exp(x - x.max(3, keepdims=True))
     p /= p.sum(3, keepdims=True)
-    left = p * kept
-    dp = kept * (o @ v.swapaxes(2, 3))
+    left = p * mask
+    dp = mask * (o @ v.swapaxes(2, 3))
     dx = p * (dp - (dp * p).sum(3, keepdims=True)) / np.sqrt(d)
     shared = lambda y: y.reshape(b, g, h // g, *y.shape[2:]).sum(2)
     return {'o': left @ v, 'q': dx @ k, 'k': shared(dx.swapaxes(2, 3) @ q), 'v': shared(left.swapaxes(2, 3) @ o)}
@@ -143,10 +143,10 @@ def check(tools, case):
     text, shapes, wide = attention_program(case)
     number, generator = np.float64 if wide == 'f64' else np.float32, np.random.default_rng(5)
     tensors = {n: generator.standard_normal(shape).astype(number) for n, shape in shapes.items()}
-    kept = np.where(weight_numbers(h * np.arange(b), 1, SEED, STREAM, (b, h, s, t)) >= RATE, 1 / (1 - RATE), 0.0)
-    share = np.mean(kept == 0)
-    assert abs(share - RATE) < 5 * np.sqrt(RATE * (1 - RATE) / kept.size), f'{case}: {share:.3f} of the weights fall'
-    wanted = reference(case, tensors, kept)
+    mask = np.where(weight_numbers(h * np.arange(b), 1, SEED, STREAM, (b, h, s, t)) >= RATE, 1 / (1 - RATE), 0.0)
+    share = np.mean(mask == 0)
+    assert abs(share - RATE) < 5 * np.sqrt(RATE * (1 - RATE) / mask.size), f'{case}: {share:.3f} of the weights fall'
+    wanted = reference(case, tensors, mask)
     for numerics in ('portable', 'native'):
         got = tools.gradients(tools.build(text, '--numerics', numerics), tensors)
         assert set(got) == set(wanted), case

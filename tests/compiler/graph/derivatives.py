@@ -235,8 +235,8 @@ def check_hessian(tools, random):
     def net(w, u):
         h = torch.nn.functional.layer_norm(torch.tanh(torch.tensor(x) @ w), (7,), eps=1e-5)
         return torch.nn.functional.cross_entropy(h @ u, torch.tensor(y))
-    point, along = (torch.tensor(w), torch.tensor(u)), (torch.tensor(tw), torch.tensor(tu))
-    _, right = torch.func.jvp(torch.func.grad(net, (0, 1)), point, along)
+    point, direction = (torch.tensor(w), torch.tensor(u)), (torch.tensor(tw), torch.tensor(tu))
+    _, right = torch.func.jvp(torch.func.grad(net, (0, 1)), point, direction)
     for got, expected in zip((hw, hu), right):
         error = np.abs(got - expected.numpy()).max() / np.abs(expected.numpy()).max()
         print(f'beside torch.func: {error:.3g}')
@@ -251,8 +251,8 @@ def check_samples(tools, random):
         after = tools.step(bundle, x, empty)
         for name in ('once', 'loop'):
             value, tangent = after[name]
-            kept = int((value != 0).sum())
-            assert 0 < kept < value.size, (name, kept)
+            nonzero = int((value != 0).sum())
+            assert 0 < nonzero < value.size, (name, nonzero)
             assert np.array_equal(value, tangent), name  # the tangent is x: what is dropped is the same, bit for bit
         assert not after['back'].any()
 

@@ -49,7 +49,7 @@ func.func @f(%a: tensor<?xf32, #tessera.dims<N>>) {
 
 // No expression.
 func.func @f(%a: tensor<?xf32, #tessera.dims<N>>) {
-  // CHECK: [TSR-0156] tessera.slice: size entry 0 is 'N/2', which is no expression
+  // CHECK: [TSR-0156] tessera.slice: size entry 0 is 'N/2', which is not an expression
   %0 = tessera.slice %a {start = [0], size = ["N/2"]} : tensor<?xf32, #tessera.dims<N>> -> tensor<?xf32>
   return
 }
@@ -65,14 +65,14 @@ func.func @f(%a: tensor<?xf32, #tessera.dims<N>>) {
 
 // -----
 
-// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0156] '4' is no dim: the expression is a number; a dim of known size is part of the shape
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0156] '4' is not a dim: the expression is a number; a dim of known size is part of the shape
 func.func @f(%a: tensor<?xf32, #tessera.dims<"4">>) {
   return
 }
 
 // -----
 
-// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0156] 'N +' is no dim: expected a symbol or an integer
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0156] 'N +' is not a dim: expected a symbol or an integer
 func.func @f(%a: tensor<?xf32, #tessera.dims<"N +">>) {
   return
 }
@@ -86,14 +86,14 @@ func.func @f(%a: tensor<?x3xf32, #tessera.dims<N, S>>) {
 
 // -----
 
-// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0156] '-N' is no dim: the expression is negative for all sizes of its symbols
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0156] '-N' is not a dim: the expression is negative for all sizes of its symbols
 func.func @f(%a: tensor<?xf32, #tessera.dims<"-N">>) {
   return
 }
 
 // -----
 
-// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0156] 'min(N, 3) - 4' is no dim: the expression is negative for all sizes of its symbols
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0156] 'min(N, 3) - 4' is not a dim: the expression is negative for all sizes of its symbols
 func.func @f(%a: tensor<?xf32, #tessera.dims<"min(N, 3) - 4">>) {
   return
 }
@@ -101,7 +101,7 @@ func.func @f(%a: tensor<?xf32, #tessera.dims<"min(N, 3) - 4">>) {
 // -----
 
 func.func @f(%a: tensor<?x4xf32, #tessera.dims<N>>) {
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0156] tessera.slice: size entry 0 is '-N', which is no expression, or below 0 for all sizes
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0156] tessera.slice: size entry 0 is '-N', which is not an expression, or below 0 for all sizes
   %0 = tessera.slice %a {start = [0, 0], size = ["-N", 4]} : tensor<?x4xf32, #tessera.dims<N>> -> tensor<?x4xf32>
   return
 }

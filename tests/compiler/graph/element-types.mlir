@@ -3,8 +3,8 @@
 //
 // RUN: tessera-opt --split-input-file --verify-diagnostics -tessera-verify %s
 
-// expected-error@+1 {{[TSR-0223] entry '@argument': argument 1 has the type tensor<4xi16>; expected a ranked tensor without an encoding, of at most 8 dims, whose elements are f64, f32, }}
-func.func @argument(%x: tensor<4xf32> {tessera.name = "x"}, %y: tensor<4xi16> {tessera.name = "z"}) attributes {tessera.entry = "infer"} {
+// expected-error@+1 {{[TSR-0223] entry '@argument': argument 1 has the type tensor<4xi24>; expected a ranked tensor without an encoding, of at most 8 dims, whose elements are f64, f32, }}
+func.func @argument(%x: tensor<4xf32> {tessera.name = "x"}, %y: tensor<4xi24> {tessera.name = "z"}) attributes {tessera.entry = "infer"} {
   return
 }
 
@@ -54,7 +54,7 @@ func.func @generic() {
 // -----
 
 func.func @cast(%x: tensor<4xf32>) {
-  // expected-error@+1 {{[TSR-0104] 'tessera.cast' op result #0 must be ranked tensor of f64, f32, bf16, f16, i64, i32, i8, ui8 or i1 values, but got 'tensor<4xi16>'}}
-  %0 = tessera.cast %x : tensor<4xf32> -> tensor<4xi16>
+  // expected-error@+1 {{[TSR-0104] 'tessera.cast' op result #0 must be ranked tensor of f64, f32, bf16, f16, i64, i32, i16, i8, ui64, ui32, ui16, ui8, i1, f8E4M3FN, f8E5M2 or f8E8M0FNU values, but got 'tensor<4xi24>'}}
+  %0 = tessera.cast %x : tensor<4xf32> -> tensor<4xi24>
   return
 }

@@ -88,7 +88,7 @@ def elementwise(row):
 
 def over_dims(row):
     """Cases of a reduction over some dims, or of an op of the elements along one."""
-    if row.group == 'along':
+    if row.group == 'over_axis':
         for axis in range(3):
             yield move(f'{row.name} {axis}', f'{row.name} %a {{axis = {axis} : i64}}', '2x3x4xf64', None)
     else:
@@ -99,7 +99,7 @@ def over_dims(row):
 def table():
     """Cases of all ops of the table that take f64."""
     rows = [row for row in ops.ROWS if 'f64' in row.dtypes]
-    return [case for row in rows for case in (over_dims if row.group in ('reduction', 'along') else elementwise)(row)]
+    return [case for row in rows for case in (over_dims if row.group in ('reduction', 'over_axis') else elementwise)(row)]
 
 
 def move(name, op, a, y):

@@ -18,7 +18,7 @@ FEW, MANY = 200, 20_000
 STATE_BYTES = 4 * 16 * 4 + 8  # and the iteration, which draws hang on
 
 ITERATIONS = 150  # of the while
-KEPT_BYTES = 1 + 8 + 4 * 8 * 4  # whether the condition has held, and what is carried
+RETAINED_BYTES = 1 + 8 + 4 * 8 * 4  # whether the condition has held, and what is carried
 
 BODY = '''\
       %0 = tessera.matmul %c, %v : tensor<4x8xf32>, tensor<8x8xf32> -> tensor<4x8xf32>
@@ -102,7 +102,7 @@ def build(aot, folder, times):
 
 
 def commands(listing):
-    """Without numbers of iterations and places."""
+    """Without numbers of iterations and locations."""
     lines = [line for line in listing.splitlines() if re.match(r'\s+\d+: ', line)]
     return [re.sub(r'repeat \d+ times', 'repeat', re.sub(r'\s+loops\d+\.mlir.*', '', line)) for line in lines]
 
@@ -131,10 +131,10 @@ def main():
         small, large = workspaces(few), workspaces(many)
         assert small['count'] == large['count'], (small, large)
         assert large['train'] - small['train'] == (MANY - FEW) * STATE_BYTES, (small, large)
-        assert abs(large['until'] - small['until'] - (MANY - FEW) * KEPT_BYTES) < 128, (small, large)
+        assert abs(large['until'] - small['until'] - (MANY - FEW) * RETAINED_BYTES) < 128, (small, large)
         (folder / 'x').write_bytes(struct.pack('<256f', *(i % 7 - 3 for i in range(256))))
-        kept = {trained(run, folder, times, entry) for times in (FEW, MANY) for entry in ('until', 'exactly')}
-        assert len(kept) == 1, kept
+        seen = {trained(run, folder, times, entry) for times in (FEW, MANY) for entry in ('until', 'exactly')}
+        assert len(seen) == 1, seen
         # One that would not end does, at its limit.
         header = b"{'descr': '<i8', 'fortran_order': False, 'shape': (), }"
         header += b' ' * (118 - len(header) - 1) + b'\n'

@@ -162,9 +162,9 @@ def expected(op, eps, dtype, x, g, y):
 
 
 def function(name, op, eps, dtype, shape):
-    full, kept = f'tensor<{shape[0]}x{shape[1]}x{dtype}>', f'tensor<{shape[0]}x{dtype}>'
+    full, reduced = f'tensor<{shape[0]}x{shape[1]}x{dtype}>', f'tensor<{shape[0]}x{dtype}>'
     attrs = '{axis = 1 : i64}' if 'softmax' in op else '{axes = [1]}' if eps is None else f'{{axes = [1], eps = {eps:.17e}}}'
-    to = kept if 'logsumexp' in op else full
+    to = reduced if 'logsumexp' in op else full
     types = full if 'softmax' in op else f'{full} -> {to}'
     return f'''func.func @{name}(%x: {full} {{tessera.name = "x"}}, %g: {to} {{tessera.name = "g"}}) -> ({to} {{tessera.name = "y"}}, {full} {{tessera.name = "dx"}}) attributes {{tessera.entry = "infer"}} {{
   %y, %dx = tessera.vjp %x, %g {{

@@ -98,6 +98,46 @@ func.func @f() {
 
 // -----
 
+func.func @f() {
+  // CHECK: [TSR-0113] tessera.hyperparameter: result has 1 dims in 'tensor<2xf32>', must have 0; did you mean 'tensor<f32>'?
+  %0 = tessera.hyperparameter {key = "a", value = 0.5} : tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @f() {
+  // CHECK: tessera.hyperparameter: element type of the result is i64, must be f32 or f64
+  %0 = tessera.hyperparameter {key = "a", value = 0.5} : tensor<i64>
+  return
+}
+
+// -----
+
+func.func @f() {
+  // CHECK: [TSR-0129] tessera.hyperparameter: value is 0.5, needs 1 <= value <= 2
+  %0 = tessera.hyperparameter {key = "a", value = 0.5, least = 1.0, most = 2.0} : tensor<f32>
+  return
+}
+
+// -----
+
+func.func @f() {
+  // CHECK: [TSR-0129] tessera.hyperparameter: value is 1e+39, needs -3.40282e+38 <= value <= 3.40282e+38
+  %0 = tessera.hyperparameter {key = "a", value = 1.0e39} : tensor<f32>
+  return
+}
+
+// -----
+
+func.func @f() {
+  // CHECK: [TSR-0201] tessera.hyperparameter: key is empty, too long or not printable
+  %0 = tessera.hyperparameter {key = "", value = 0.5} : tensor<f32>
+  return
+}
+
+// -----
+
 func.func @f(%i: tensor<3xf32>) {
   // CHECK: [TSR-0104] tessera.one_hot: element type of indices is f32, needs one of i64, i32
   %0 = tessera.one_hot %i {axis = 1} : tensor<3xf32> -> tensor<3x5xf32>
@@ -253,5 +293,45 @@ func.func @f(%a: tensor<4x3xf32>, %m: tensor<4x1xf32>) {
 func.func @f(%a: tensor<4x3xf32>, %m: tensor<4x1xf32>) {
   // CHECK: tessera.repair: the reciprocal size
   %0 = tessera.repair %a, %a, %m, %a {axes = [1], of = "incoming_size"} : (tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x1xf32>, tensor<4x3xf32>) -> tensor<4x1xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4xi64>) {
+  // CHECK: [TSR-0104] tessera.verify.numerics: element type of the operand is i64, needs one of f64, f32, bf16, f16
+  tessera.verify.numerics %x : tensor<4xi64>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x5x7xf32>, %s: tensor<2x4x2xi64>) {
+  // CHECK: [TSR-0102] tessera.moe_dispatch: {{.*}}numbers of tokens
+  %0 = tessera.moe_dispatch %x, %s {experts = 3, capacity = 4} : (tensor<2x5x7xf32>, tensor<2x4x2xi64>) -> tensor<3x2x4x7xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x5x7xf32>, %s: tensor<2x5x2xi64>) {
+  // CHECK: [TSR-0160] tessera.moe_dispatch: 65536 experts of capacity 65536 have more than 2147483647 slots
+  %0 = tessera.moe_dispatch %x, %s {experts = 65536, capacity = 65536} : (tensor<2x5x7xf32>, tensor<2x5x2xi64>) -> tensor<65536x2x65536x7xf32>
+  return
+}
+
+// -----
+
+func.func @f(%y: tensor<3x2x4x7xf32>, %s: tensor<1x5x2xi64>, %w: tensor<1x5x2xf32>) {
+  // CHECK: [TSR-0102] tessera.moe_combine: {{.*}}numbers of groups
+  %0 = tessera.moe_combine %y, %s, %w : (tensor<3x2x4x7xf32>, tensor<1x5x2xi64>, tensor<1x5x2xf32>) -> tensor<1x5x7xf32>
+  return
+}
+
+// -----
+
+func.func @f(%y: tensor<3x2x4x7xf32>, %s: tensor<2x5x2xi64>, %x: tensor<2x5x6xf32>) {
+  // CHECK: [TSR-0102] tessera.moe_dot: {{.*}}numbers of channels
+  %0 = tessera.moe_dot %y, %s, %x : (tensor<3x2x4x7xf32>, tensor<2x5x2xi64>, tensor<2x5x6xf32>) -> tensor<2x5x2xf32>
   return
 }

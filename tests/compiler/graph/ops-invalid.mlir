@@ -37,7 +37,15 @@ func.func @f(%a: tensor<8xf32>, %b: tensor<8x10xf32>) {
 // -----
 
 func.func @f(%a: tensor<2x2xi32>) {
-  // CHECK: [TSR-0104] tessera.matmul: element type of lhs is i32, needs one of f64, f32, bf16, f16
+  // CHECK: [TSR-0104] tessera.words: element type of the operand is i32, needs one of ui8, i8
+  %0 = tessera.words %a {axis = 1} : tensor<2x2xi32> -> tensor<2x1xi32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<2x2xi32>) {
+  // CHECK: [TSR-0104] tessera.matmul: element type of lhs is i32, needs one of f64, f32, ui8, bf16, f16, i8
   %0 = tessera.matmul %a, %a : tensor<2x2xi32> -> tensor<2x2xi32>
   return
 }
@@ -492,9 +500,9 @@ func.func @f(%a: tensor<1x1x1x1x1x1x1x1x1xf32>) {
 
 // -----
 
-func.func @f(%a: tensor<2xi16>) {
-  // CHECK: [TSR-0104] 'tessera.exp' op operand #0 must be ranked tensor of f64, f32, bf16, f16, i64, i32, i8, ui8 or i1 values, but got 'tensor<2xi16>'
-  %0 = tessera.exp %a : tensor<2xi16>
+func.func @f(%a: tensor<2xi24>) {
+  // CHECK: [TSR-0104] 'tessera.exp' op operand #0 must be ranked tensor of f64, f32, bf16, f16, i64, i32, i16, i8, ui64, ui32, ui16, ui8, i1, f8E4M3FN, f8E5M2 or f8E8M0FNU values, but got 'tensor<2xi24>'
+  %0 = tessera.exp %a : tensor<2xi24>
   return
 }
 
@@ -676,25 +684,65 @@ func.func @f(%a: tensor<3xf32>) {
 
 // -----
 
-func.func @f(%a: tensor<3xi32>) {
-  // CHECK: [TSR-0104] tessera.and: element type of lhs is i32, needs i1
-  %0 = tessera.and %a, %a : tensor<3xi32>
+func.func @f(%a: tensor<3xf32>) {
+  // CHECK: [TSR-0104] tessera.and: element type of lhs is f32, needs one of i64, i32, i1, ui8, i8, i16, ui16, ui32, ui64
+  %0 = tessera.and %a, %a : tensor<3xf32>
   return
 }
 
 // -----
 
-func.func @f(%a: tensor<3xi32>) {
-  // CHECK: [TSR-0104] tessera.or: element type of lhs is i32, needs i1
-  %0 = tessera.or %a, %a : tensor<3xi32>
+func.func @f(%a: tensor<3xf32>) {
+  // CHECK: [TSR-0104] tessera.or: element type of lhs is f32, needs one of i64, i32, i1, ui8, i8, i16, ui16, ui32, ui64
+  %0 = tessera.or %a, %a : tensor<3xf32>
   return
 }
 
 // -----
 
-func.func @f(%a: tensor<3xi32>) {
-  // CHECK: [TSR-0104] tessera.xor: element type of lhs is i32, needs i1
-  %0 = tessera.xor %a, %a : tensor<3xi32>
+func.func @f(%a: tensor<3xf32>) {
+  // CHECK: [TSR-0104] tessera.xor: element type of lhs is f32, needs one of i64, i32, i1, ui8, i8, i16, ui16, ui32, ui64
+  %0 = tessera.xor %a, %a : tensor<3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<3xi1>) {
+  // CHECK: [TSR-0104] tessera.shift_left: element type of lhs is i1, needs one of i64, i32, ui8, i8, i16, ui16, ui32, ui64
+  %0 = tessera.shift_left %a, %a : tensor<3xi1>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<3xi32>, %b: tensor<3xui32>) {
+  // CHECK: [TSR-0111] tessera.shift_right: element types differ: lhs is i32, rhs is ui32
+  %0 = tessera.shift_right %a, %b : (tensor<3xi32>, tensor<3xui32>) -> tensor<3xi32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<3xf32>) {
+  // CHECK: tessera.bitcast: element type of the result is i64, must be a number of 32 bits, as f32 is
+  %0 = tessera.bitcast %a : tensor<3xf32> -> tensor<3xi64>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<3xui8>) {
+  // CHECK: tessera.bitcast: element type of the result is i1, must be a number of 8 bits, as ui8 is
+  %0 = tessera.bitcast %a : tensor<3xui8> -> tensor<3xi1>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<3xi1>) {
+  // CHECK: [TSR-0104] tessera.bitcast: element type of the operand is i1, needs one of f64, f32, i64, i32, ui8, bf16, f16, i8, i16, ui16, ui32, ui64
+  %0 = tessera.bitcast %a : tensor<3xi1> -> tensor<3xui8>
   return
 }
 
@@ -717,7 +765,7 @@ func.func @f(%a: tensor<3xi1>, %b: tensor<2xi1>) {
 // -----
 
 func.func @f(%a: tensor<3xf32>) {
-  // CHECK: [TSR-0104] tessera.not: element type of the operand is f32, needs i1
+  // CHECK: [TSR-0104] tessera.not: element type of the operand is f32, needs one of i64, i32, i1, ui8, i8, i16, ui16, ui32, ui64
   %0 = tessera.not %a : tensor<3xf32>
   return
 }
@@ -741,7 +789,7 @@ func.func @f(%a: tensor<2x3xi1>) {
 // -----
 
 func.func @f() {
-  // CHECK: [TSR-0128] tessera.iota: 129 places along axis 1 do not fit into i8
+  // CHECK: [TSR-0128] tessera.iota: 129 positions along axis 1 do not fit into i8
   %0 = tessera.iota {axis = 1} : tensor<2x129xi8>
   return
 }
@@ -810,6 +858,30 @@ func.func @f(%a: tensor<4x6xf32>) {
 func.func @f(%a: tensor<4x6xf32>, %i: tensor<2xf32>) {
   // CHECK: [TSR-0104] tessera.gather: element type of indices is f32, needs one of i64, i32
   %0 = tessera.gather %a, %i {axis = 0} : (tensor<4x6xf32>, tensor<2xf32>) -> tensor<2x6xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4x6xf32>, %i: tensor<2xi64>, %u: tensor<2x6xf32>) {
+  // CHECK: tessera.scatter: how is "sum", needs "set", "max", "min" or "mul"
+  %0 = tessera.scatter %a, %i, %u {axis = 0, how = "sum"} : (tensor<4x6xf32>, tensor<2xi64>, tensor<2x6xf32>)
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4x6xi8>, %i: tensor<2xi64>, %u: tensor<2x6xi8>) {
+  // CHECK: [TSR-0104] tessera.scatter: element type of the operand is i8, needs one of f64, f32, i64, i32, bf16, f16
+  %0 = tessera.scatter %a, %i, %u {axis = 0, how = "mul"} : (tensor<4x6xi8>, tensor<2xi64>, tensor<2x6xi8>)
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4x6xf32>, %i: tensor<2xi64>, %u: tensor<2x5xf32>) {
+  // CHECK: [TSR-0118] tessera.scatter: updates is 2x5xf32, must be 2x6xf32
+  %0 = tessera.scatter %a, %i, %u {axis = 0} : (tensor<4x6xf32>, tensor<2xi64>, tensor<2x5xf32>)
   return
 }
 
@@ -1257,5 +1329,21 @@ func.func @f(%x: tensor<4xf32>) {
     "tessera.neg"(%g) : (tensor<4xf32>) -> tensor<4xf32>
   }, {
   }) : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f() {
+  // CHECK: [TSR-0156] tessera.sizes: values entry 1 is 'N +', which is not an expression, or below 0 for all sizes
+  %0 = tessera.sizes {values = [3, "N +"]} : tensor<2xi64>
+  return
+}
+
+// -----
+
+func.func @f() {
+  // CHECK: [TSR-0105] tessera.sizes: result dim 0 is 3 in 'tensor<3xi64>', must be 2
+  %0 = tessera.sizes {values = [3, "N"]} : tensor<3xi64>
   return
 }

@@ -5,6 +5,14 @@
 // RUN: diff %t.pretty %t.generic
 // RUN: FileCheck %s < %t.pretty
 
+func.func @words(%a: tensor<4x6xui8>, %b: tensor<6x3xi8>) {
+  // CHECK: tessera.words {{.*}} tensor<4x6xui8> -> tensor<4x2xui32>
+  %0 = tessera.words %a {axis = 1} : tensor<4x6xui8> -> tensor<4x2xui32>
+  // CHECK: tessera.matmul {{.*}} -> tensor<4x3xi32>
+  %1 = tessera.matmul %a, %b : (tensor<4x6xui8>, tensor<6x3xi8>) -> tensor<4x3xi32>
+  return
+}
+
 func.func @move(%x: tensor<4x6xf32>, %i: tensor<3xi64>, %u: tensor<4x3xf32>) {
   // CHECK: tessera.slice
   %0 = tessera.slice %x {start = [1, 0], size = [2, 3], stride = [1, 2]} : tensor<4x6xf32> -> tensor<2x3xf32>
@@ -18,10 +26,16 @@ func.func @move(%x: tensor<4x6xf32>, %i: tensor<3xi64>, %u: tensor<4x3xf32>) {
   %4 = tessera.gather %x, %i {axis = 1} : (tensor<4x6xf32>, tensor<3xi64>) -> tensor<4x3xf32>
   // CHECK: tessera.scatter_add
   %5 = tessera.scatter_add %x, %i, %u {axis = 1} : (tensor<4x6xf32>, tensor<3xi64>, tensor<4x3xf32>)
+  // CHECK: tessera.scatter %{{.*}} {axis = 1 : i64}
+  %scattered = tessera.scatter %x, %i, %u {axis = 1} : (tensor<4x6xf32>, tensor<3xi64>, tensor<4x3xf32>)
+  // CHECK: tessera.scatter %{{.*}} {axis = 1 : i64, how = "max"}
+  %largest = tessera.scatter %x, %i, %u {axis = 1, how = "max"} : (tensor<4x6xf32>, tensor<3xi64>, tensor<4x3xf32>)
   // CHECK: tessera.one_hot
   %6 = tessera.one_hot %i {axis = 1} : tensor<3xi64> -> tensor<3x5xf32>
   // CHECK: tessera.iota
   %7 = tessera.iota {axis = 1} : tensor<4x5xi64>
+  // CHECK: tessera.sizes {values = [4, -1]} : tensor<2xi64>
+  %sizes = tessera.sizes {values = [4, -1]} : tensor<2xi64>
   // CHECK: tessera.cumsum
   %8 = tessera.cumsum %x {axis = 1, exclusive = true} : tensor<4x6xf32>
   // CHECK: tessera.sort
@@ -94,6 +108,8 @@ func.func @random(%x: tensor<4x6xbf16>) {
   %2 = tessera.random_normal : tensor<4x6xf64>
   // CHECK: tessera.seed
   %3 = tessera.seed : tensor<i64>
+  // CHECK: tessera.hyperparameter {key = "alpha", least = 0.000000e+00 : f64, most = 1.000000e+00 : f64, value = 5.000000e-01 : f64} : tensor<f32>
+  %4 = tessera.hyperparameter {key = "alpha", value = 0.5, least = 0.0, most = 1.0} : tensor<f32>
   return
 }
 func.func @control(%c: tensor<i1>, %x: tensor<4x6xf32>, %s: tensor<6xf32>, %i: tensor<i64>) {
@@ -178,4 +194,17 @@ func.func @derivatives(%x: tensor<6xf32>, %n: tensor<i64>, %t: tensor<6xf32>) {
     tessera.yield %d : tensor<6xf32>
   } : tensor<6xf32> -> tensor<6xf32>
   return
+}
+
+// CHECK-LABEL: func.func @experts
+func.func @experts(%logits: tensor<2x5x3xf32>, %limit: tensor<3xi64>, %x: tensor<2x5x7xf32>) -> (tensor<2x5x7xf32>, tensor<2x5x2xf32>) {
+  // CHECK: tessera.moe_route {{.*}} {capacity = 4 : i64, k = 2 : i64, normalize = true}
+  %w, %slots, %balance, %load = tessera.moe_route %logits, %limit {k = 2, capacity = 4, normalize = true} : (tensor<2x5x3xf32>, tensor<3xi64>) -> (tensor<2x5x2xf32>, tensor<2x5x2xi64>, tensor<f32>, tensor<3xi64>)
+  // CHECK: tessera.moe_dispatch {{.*}} {capacity = 4 : i64, experts = 3 : i64}
+  %y = tessera.moe_dispatch %x, %slots {experts = 3, capacity = 4} : (tensor<2x5x7xf32>, tensor<2x5x2xi64>) -> tensor<3x2x4x7xf32>
+  // CHECK: tessera.moe_combine
+  %z = tessera.moe_combine %y, %slots, %w : (tensor<3x2x4x7xf32>, tensor<2x5x2xi64>, tensor<2x5x2xf32>) -> tensor<2x5x7xf32>
+  // CHECK: tessera.moe_dot
+  %d = tessera.moe_dot %y, %slots, %x : (tensor<3x2x4x7xf32>, tensor<2x5x2xi64>, tensor<2x5x7xf32>) -> tensor<2x5x2xf32>
+  return %z, %d : tensor<2x5x7xf32>, tensor<2x5x2xf32>
 }

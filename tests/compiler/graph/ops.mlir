@@ -112,6 +112,14 @@ func.func @elementwise(%x: tensor<4x3xf32>, %r: tensor<3xf32>, %i: tensor<i64>, 
   %32 = tessera.xor %14, %14 : tensor<4x3xi1>
   // CHECK-NEXT: tessera.not %{{.*}} : tensor<4x3xi1>
   %33 = tessera.not %14 : tensor<4x3xi1>
+  // CHECK-NEXT: tessera.bitcast %{{.*}} : tensor<4x3xf32> -> tensor<4x3xui32>
+  %34 = tessera.bitcast %x : tensor<4x3xf32> -> tensor<4x3xui32>
+  // CHECK-NEXT: tessera.shift_left %{{.*}}, %{{.*}} : tensor<4x3xui32>
+  %35 = tessera.shift_left %34, %34 : tensor<4x3xui32>
+  // CHECK-NEXT: tessera.shift_right %{{.*}}, %{{.*}} : tensor<4x3xui32>
+  %36 = tessera.shift_right %34, %35 : tensor<4x3xui32>
+  // CHECK-NEXT: tessera.and %{{.*}}, %{{.*}} : tensor<4x3xui32>
+  %37 = tessera.and %35, %36 : tensor<4x3xui32>
   return
 }
 

@@ -21,9 +21,12 @@ from ops import OPS  # noqa: E402
 NUMBER = "differs from row to row"
 ELSEWHERE = {
     "minimize": "trains", "assign": "trains", "loop": "made by a later pass", "philox": "made by a later pass",
-    "adamw": "trains", "sgd": "trains", "opt.state": "like param", "seed": "like step",
+    "adamw": "trains", "sgd": "trains", "opt.state": "like param", "seed": "like step", "hyperparameter": "like step",
+    "verify.numerics": "has no result", "words": "made by a later pass", "sizes": "like constant", "moe_route": "mixes tokens", "moe_dispatch": "mixes tokens",
+    "moe_combine": "like moe_dispatch", "moe_dot": "like moe_dispatch", "encode": "like cast", "decode": "like cast",
+    "quant_scale": "mixes rows", "quant": "mixes rows", "dequant": "mixes rows",
 }
-HELD = [row for row in OPS.values() if "f32" in row.dtypes]  # the ops of the table that floats have
+FLOATS = [row for row in OPS.values() if "f32" in row.dtypes]  # the ops of the table that floats have
 
 
 def f(*dims):
@@ -39,7 +42,7 @@ def b(*dims):
 
 
 def of(group):
-    return [row for row in HELD if row.group == group]
+    return [row for row in FLOATS if row.group == group]
 
 
 def described(attributes):
@@ -82,6 +85,10 @@ def elementwise():
          f"%a = tessera.and %c, %n : {b(6, 4)}, {b(6, 4)} -> {b(6, 4)}\n%o = tessera.or %a, %n : {b(6, 4)}, {b(6, 4)} -> {b(6, 4)}\n"
          f"%d = tessera.xor %o, %n : {b(6, 4)}, {b(6, 4)} -> {b(6, 4)}\n"
          f"%y = tessera.where %d, %x, %x1 : {b(6, 4)}, {X}, {X} -> {X}", X)
+    j = i(6, 4)
+    case("shifts, bit casts", [X],
+         f"%i = tessera.cast %x : {X} to {j}\n%l = tessera.shift_left %i, %i : {j}\n%r = tessera.shift_right %l, %i : {j}\n"
+         f"%y = tessera.bitcast %r : ({j}) -> tensor<6x4xf64>", "tensor<6x4xf64>")
     case("the same constant for all rows", [X], f"%c = tessera.constant dense<2.0> : {X}\n%y = tessera.mul %x, %c : {X}, {X} -> {X}", X)
     case("a constant for each row", [ROW],
          f"%c = tessera.constant dense<[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]> : {ROW}\n%y = tessera.mul %x, %c : {ROW}, {ROW} -> {ROW}", ROW,
@@ -106,14 +113,14 @@ def reductions():
     case("argmax", [X], unary("argmax", "{axis = 1}", result=i(6)), i(6))
     case("argmax over rows", [X], f"%m = tessera.argmax %x {{axis = 0}} : {X} -> {i(4)}\n%y = tessera.broadcast %m : {i(4)} -> {i(6, 4)}",
          i(6, 4), ("argmax", "reduces dim 0"))
-    for op in [*(row.name for row in of("along")), "cumsum"]:
+    for op in [*(row.name for row in of("over_axis")), "cumsum"]:
         case(op, [X], unary(op, "{axis = 1}", arrow=False), X)
         case(f"{op} over rows", [X], unary(op, "{axis = 0}", arrow=False), X, (op, "along dim 0"))
     for op, k in ("sort", ""), ("top_k", ", k = 2 : i64"):
         to = f(6, 2) if k else X
         ti = to.replace("f32", "i64")
         case(op, [X], f"%y, %p = tessera.{op} %x {{axis = 1 : i64{k}}} : {X} -> {to}, {ti}", to)
-        case(f"{op}, its places", [X], f"%p, %y = tessera.{op} %x {{axis = 1 : i64{k}}} : {X} -> {to}, {ti}", ti)
+        case(f"{op}, its positions", [X], f"%p, %y = tessera.{op} %x {{axis = 1 : i64{k}}} : {X} -> {to}, {ti}", ti)
         k, to = k.replace("2", "6"), X
         case(f"{op} over rows", [X], f"%y, %p = tessera.{op} %x {{axis = 0 : i64{k}}} : {X} -> {to}, {i(6, 4)}", to, (op, "along dim 0"))
     for op in [row.name for row in of("norm")]:
@@ -192,14 +199,14 @@ def shapes():
     case("reshape, merged and split", [f(6, 3, 4)],
          f"%m = tessera.reshape %x : {f(6, 3, 4)} -> {f(18, 4)}\n%s = tessera.softmax_safe %m {{axis = 1}} : {f(18, 4)}\n"
          f"%y = tessera.reshape %s : {f(18, 4)} -> {f(6, 12)}", f(6, 12))
-    for size, mixes in (3, ("func.return", "other places")), (4, ("reshape", "splits the rows")):
+    for size, mixes in (3, ("func.return", "one after the other")), (4, ("reshape", "splits the rows")):
         case(f"reshape, {size} elements merged the other way", [f(6, size)],
              f"%t = tessera.transpose %x {{permutation = [1, 0]}} : {f(6, size)} -> {f(size, 6)}\n"
              f"%y = tessera.reshape %t : {f(size, 6)} -> {f(6, size)}", f(6, size), mixes)
     case("reshape, reduced over a part of rows", [X],
          f"%s = tessera.reshape %x : {X} -> {f(3, 2, 4)}\n%m = tessera.mean %s {{axes = [1]}} : {f(3, 2, 4)} -> {f(3, 4)}\n"
          f"%b = tessera.reshape %m : {f(3, 4)} -> {f(6, 2)}\n%y = tessera.neg %b : {f(6, 2)}", f(6, 2), ("mean", "reduces dim 1"))
-    case("reshape, positions for each place", [f(6, 3, 4)],
+    case("reshape, positions for each position", [f(6, 3, 4)],
          f'%p = tessera.param "p" init = #tessera.constant<1.0> : {f(3, 4)}\n%b = tessera.broadcast %p : {f(3, 4)} -> {f(6, 3, 4)}\n'
          f"%m = tessera.reshape %x : {f(6, 3, 4)} -> {f(18, 4)}\n%q = tessera.reshape %b : {f(6, 3, 4)} -> {f(18, 4)}\n"
          f"%a = tessera.add %m, %q : {f(18, 4)}, {f(18, 4)} -> {f(18, 4)}\n%y = tessera.reshape %a : {f(18, 4)} -> {f(6, 12)}", f(6, 12))
@@ -208,7 +215,7 @@ def shapes():
          f"%y = tessera.reshape %c : {f(2, 3)} -> {ROW}", ROW, ("pad", "pads dim 1"))
     case("transpose and back", [X], f"%t = tessera.transpose %x {{permutation = [1, 0]}} : {X} -> {f(4, 6)}\n"
          f"%s = tessera.softmax_safe %t {{axis = 0}} : {f(4, 6)}\n%y = tessera.transpose %s {{permutation = [1, 0]}} : {f(4, 6)} -> {X}", X)
-    case("transpose", [f(6, 6)], unary("transpose", "{permutation = [1, 0]}", of=f(6, 6)), f(6, 6), ("func.return", "other places"))
+    case("transpose", [f(6, 6)], unary("transpose", "{permutation = [1, 0]}", of=f(6, 6)), f(6, 6), ("func.return", "one after the other"))
     case("broadcast", [f(6, 1)], unary("broadcast", of=f(6, 1), result=X), X)
     case("slice", [X], unary("slice", "{start = [0, 1], size = [6, 2]}", result=f(6, 2)), f(6, 2))
     case("slice of rows", [X], f"%m = tessera.slice %x {{start = [0, 0], size = [1, 4]}} : {X} -> {f(1, 4)}\n"
@@ -238,6 +245,10 @@ def shapes():
          f"%y = tessera.scatter_add %x, %k, %x1 {{axis = 1}} : {X}, {i(2)}, {f(6, 2)}", X)
     case("scatter_add of rows", [i(6), X], table + f"%s = tessera.scatter_add %w, %x, %x1 {{axis = 0}} : {f(9, 4)}, {i(6)}, {X}\n"
          f"%y = tessera.gather %s, %x {{axis = 0}} : {f(9, 4)}, {i(6)} -> {X}", X, ("scatter_add", "sums the elements that indices select along"))
+    case("scatter in each row", [X, f(6, 2)], f"%k = tessera.constant dense<[1, 0]> : {i(2)}\n"
+         f"%y = tessera.scatter %x, %k, %x1 {{axis = 1, how = \"max\"}} : {X}, {i(2)}, {f(6, 2)}", X)
+    case("scatter of rows", [i(6), X], table + f"%s = tessera.scatter %w, %x, %x1 {{axis = 0}} : {f(9, 4)}, {i(6)}, {X}\n"
+         f"%y = tessera.gather %s, %x {{axis = 0}} : {f(9, 4)}, {i(6)} -> {X}", X, ("scatter", "changes the elements that indices select along"))
     case("one_hot", [i(6)], f"%y = tessera.one_hot %x {{axis = 1}} : {i(6)} -> {f(6, 5)}", f(6, 5))
     case("iota over rows", [ROW], f"%k = tessera.iota {{axis = 0}} : {ROW}\n%y = tessera.add %x, %k : {ROW}, {ROW} -> {ROW}", ROW, ("add", NUMBER))
     case("iota in each row", [X], f"%k = tessera.iota {{axis = 1}} : {X}\n%y = tessera.add %x, %k : {X}, {X} -> {X}", X)

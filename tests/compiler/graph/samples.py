@@ -152,25 +152,25 @@ def forward(aot, run, folder):
 
 def trained(aot, run, folder):
     np.save(folder / 'x.npy', np.random.default_rng(3).standard_normal((32, 8)).astype(np.float32))
-    kept = []
+    seen = []
     for name, values in (('inside', INSIDE), ('outside', OUTSIDE)):
         bundle = build(aot, folder, name, filled(TRAINED, values))
         subprocess.run([run, bundle, '--entry', 'train', '--steps', '5', '--seed', '11', '--data', f'x={folder / "x.npy"}', '--quiet',
                         '--export-params', folder / f'{name}.safetensors'], check=True, stdout=subprocess.DEVNULL)
-        kept.append((folder / f'{name}.safetensors').read_bytes())
-    assert kept[0] == kept[1]
+        seen.append((folder / f'{name}.safetensors').read_bytes())
+    assert seen[0] == seen[1]
 
 
 def over_vranks(aot, run, folder):
     """A loop, and with virtual ranks straight-line ops on the rows of each; all sums are exact."""
     np.save(folder / 'x.npy', np.random.default_rng(4).integers(-8, 8, (8, 16)).astype(np.float32))
-    kept = set()
+    seen = set()
     for vranks in ('1', '8'):
         bundle = build(aot, folder, f'vranks{vranks}', VRANKS, '--virtual-ranks', vranks)
         subprocess.run([run, bundle, '--steps', '3', '--seed', '11', '--data', f'x={folder / "x.npy"}', '--quiet',
                         '--export-params', folder / 'vranks.safetensors'], check=True, stdout=subprocess.DEVNULL)
-        kept.add((folder / 'vranks.safetensors').read_bytes())
-    assert len(kept) == 1
+        seen.add((folder / 'vranks.safetensors').read_bytes())
+    assert len(seen) == 1
 
 
 def main():

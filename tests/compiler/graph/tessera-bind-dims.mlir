@@ -59,6 +59,10 @@ func.func @f(%x: tensor<?x4xf32, #tessera.dims<N>> {tessera.name = "x"}, %y: ten
   %10 = tessera.matmul %x, %x {transpose_b = true} : tensor<?x4xf32, #tessera.dims<N>> -> tensor<?x?xf32>
   // INFER: tessera.mean {{.*}} -> tensor<?xf32, #tessera.dims<N>>
   %11 = tessera.mean %10 {axes = [1]} : tensor<?x?xf32> -> tensor<?xf32>
+  // Sizes as values.
+  // TEXT: tessera.sizes {values = ["N", -1, "1 + N * S", "S - N"]} : tensor<4xi64>
+  // CHECK: tessera.sizes {values = [17, -1, 86, -12]} : tensor<4xi64>
+  %12 = tessera.sizes {values = ["N", -1, "1 + N * S", "S - N"]} : tensor<4xi64>
   return %11 : tensor<?xf32>
 }
 

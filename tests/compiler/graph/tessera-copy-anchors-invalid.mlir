@@ -55,7 +55,7 @@ module attributes {tessera.dim_sizes = {N = [1, 2], S = [1, 2, 3, 4, 5, 6, 7, 8,
 
 module attributes {tessera.dim_sizes = {S = [4, 2]}} {
   func.func @f(%x: tensor<?xf32, #tessera.dims<S>> {tessera.name = "x"}) attributes {tessera.entry = "infer", tessera.dims = ["S"]} {
-    // CHECK: [[@LINE+1]]:10: error: [TSR-0232] tessera.iota: 'S - 3' is no size of a dim where S = 2
+    // CHECK: [[@LINE+1]]:10: error: [TSR-0232] tessera.iota: 'S - 3' is not a size of a dim where S = 2
     %0 = tessera.iota {axis = 0} : tensor<?xf32, #tessera.dims<"S - 3">>
     return
   }

@@ -18,7 +18,7 @@
 // BOUND: module attributes {tessera.dim_sizes = {D = 8 : i64, N = [2, 16], S = [3, 4]}}
 // BOUND: func.func @f(%{{.*}}: tensor<?x?x8xf32, #tessera.dims<N, S>> {tessera.name = "x"})
 // BOUND-SAME: attributes {tessera.dims = ["N", "S"], tessera.entry = "infer"}
-// BOUND: tessera.iota {axis = 0 : i64} : tensor<?xf32, #tessera.dims<"D*N">>
+// BOUND: tessera.iota {axis = 0 : i64} : tensor<?xf32, #tessera.dims<"8*N">>
 module attributes {tessera.dim_sizes = {D = 8, N = [2, 16], S = [3, 4]}} {
 func.func @f(%x: tensor<?x?x?xf32, #tessera.dims<N, S, D>> {tessera.name = "x"}) -> (tensor<?x?xf32, #tessera.dims<"?", D>> {tessera.name = "y"})
     attributes {tessera.entry = "infer", tessera.dims = ["N", "S", "D"]} {

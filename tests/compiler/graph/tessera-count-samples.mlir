@@ -30,7 +30,7 @@ func.func @scan(%s: tensor<2xf32>, %x: tensor<2x2xf32>) -> (tensor<2xf32>, tenso
 
 // -----
 
-// Within a loop the count goes on from its iterations; both regions of a while have it.
+// Within a loop the count continues with its iterations; both regions of a while have it.
 // CHECK-LABEL: func.func @nest
 // CHECK: tessera.scan
 // CHECK: ^bb0(%{{.*}}: tensor<f32>, %[[I:.*]]: tensor<i64>):

@@ -12,6 +12,14 @@ func.func @mean(%x: tensor<8x4xf32>) -> tensor<4xf32> {
   return %0 : tensor<4xf32>
 }
 
+// CHECK-LABEL: func.func @sizes
+func.func @sizes() -> tensor<3xi64> {
+  // CHECK-NEXT: %[[C:.*]] = tessera.constant dense<[17, -1, 0]> : tensor<3xi64>
+  // CHECK-NEXT: return %[[C]]
+  %0 = tessera.sizes {values = [17, -1, 0]} : tensor<3xi64>
+  return %0 : tensor<3xi64>
+}
+
 // CHECK-LABEL: func.func @adamw(
 // CHECK-SAME: %[[P:.*]]: tensor<3xf32>, %[[G:.*]]: tensor<3xf32>, %[[M:.*]]: tensor<3xf32>, %[[V:.*]]: tensor<3xf32>)
 func.func @adamw(%p: tensor<3xf32>, %g: tensor<3xf32>, %m: tensor<3xf32>, %v: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) {
@@ -50,8 +58,8 @@ func.func @adamw(%p: tensor<3xf32>, %g: tensor<3xf32>, %m: tensor<3xf32>, %v: te
 // CHECK-LABEL: func.func @scheduled(
 // CHECK-SAME: %[[P:.*]]: tensor<3xf32>, %[[G:.*]]: tensor<3xf32>, %[[V:.*]]: tensor<3xf32>)
 func.func @scheduled(%p: tensor<3xf32>, %g: tensor<3xf32>, %v: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>) {
-  // CHECK: %[[STEP:.*]] = tessera.step : tensor<i64>
-  // CHECK: %[[LR:.*]] = tessera.constant dense<1.250000e-01> : tensor<f64>
+  // CHECK-DAG: %[[STEP:.*]] = tessera.step : tensor<i64>
+  // CHECK-DAG: %[[LR:.*]] = tessera.constant dense<1.250000e-01> : tensor<f64>
   // CHECK: %[[T:.*]] = tessera.cast %[[STEP]] : tensor<i64> -> tensor<f64>
   // CHECK: %[[PART:.*]] = tessera.div %[[T]], %{{.*}} : tensor<f64>
   // CHECK: %[[WARM:.*]] = tessera.min %[[PART]]
@@ -94,14 +102,15 @@ func.func @pointwise_small(%x: tensor<2x5x4x8xbf16>, %f: tensor<1x1x8x6xbf16>) -
   return %y : tensor<2x5x4x6xbf16>
 }
 
-// The few best of contiguous lines have a kernel; of many, or of lines across memory, all are sorted.
+// The few best of contiguous lines have a kernel, to which other lines are transposed; of many, all are sorted.
 // CHECK-LABEL: func.func @best
 func.func @best(%x: tensor<4x300xf32>) -> (tensor<4x128xf32>, tensor<4x129xf32>, tensor<2x300xf32>) {
   // CHECK-NEXT: %[[A:.*]], %{{.*}} = tessera.top_k %arg0
   // CHECK-NEXT: %[[S:.*]], %{{.*}} = tessera.sort %arg0 {axis = 1 : i64, descending = true}
   // CHECK-NEXT: %[[B:.*]] = tessera.slice %[[S]]
-  // CHECK-NEXT: %[[T:.*]], %{{.*}} = tessera.sort %arg0 {axis = 0 : i64, descending = true}
-  // CHECK-NEXT: %[[C:.*]] = tessera.slice %[[T]]
+  // CHECK-NEXT: %[[T:.*]] = tessera.transpose %arg0 {permutation = [1, 0]}
+  // CHECK-NEXT: %[[V:.*]], %{{.*}} = tessera.top_k %[[T]] {axis = 1 : i64, k = 2 : i64}
+  // CHECK-NEXT: %[[C:.*]] = tessera.transpose %[[V]] {permutation = [1, 0]}
   // CHECK-NEXT: return %[[A]], %[[B]], %[[C]]
   %a:2 = tessera.top_k %x {axis = 1, k = 128} : tensor<4x300xf32> -> (tensor<4x128xf32>, tensor<4x128xi64>)
   %b:2 = tessera.top_k %x {axis = 1, k = 129} : tensor<4x300xf32> -> (tensor<4x129xf32>, tensor<4x129xi64>)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RUN: not tessera-opt -tessera-name-calls -inline -tessera-keep-entries -tessera-prove-rows --no-output -split-input-file %s 2>&1 | FileCheck %s
+// RUN: not tessera-opt -tessera-name-calls -inline -tessera-drop-other-functions -tessera-prove-rows --no-output -split-input-file %s 2>&1 | FileCheck %s
 // What each op does with rows is in rows.py. Here: what is said, with the path, and which entries are scanned.
 
 // The way from the argument, the op, the way to the result; ops of a function with the place of its call.

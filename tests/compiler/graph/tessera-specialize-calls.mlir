@@ -3,7 +3,7 @@
 // RUN: tessera-opt -tessera-specialize-calls -split-input-file %s | FileCheck %s
 // Twice is as once; what is inlined afterwards reads these tensors, and draws of each call have a stream of their own.
 // RUN: tessera-opt -tessera-specialize-calls -tessera-specialize-calls -split-input-file %s | FileCheck %s
-// RUN: tessera-opt -tessera-specialize-calls -tessera-verify -tessera-name-calls -inline -tessera-streams -tessera-keep-entries -split-input-file %s | FileCheck %s --check-prefix=FLAT
+// RUN: tessera-opt -tessera-specialize-calls -tessera-verify -tessera-name-calls -inline -tessera-streams -tessera-drop-other-functions -split-input-file %s | FileCheck %s --check-prefix=FLAT
 
 // CHECK-NOT: @attn(
 // CHECK-NOT: @block(

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each draw has a stream of its own, by its call path; the paths' hashes are those of SHA-256 of the texts in the comments.
-// RUN: tessera-opt -tessera-name-calls -inline -tessera-streams -tessera-keep-entries -split-input-file %s | FileCheck %s
+// RUN: tessera-opt -tessera-name-calls -inline -tessera-streams -tessera-drop-other-functions -split-input-file %s | FileCheck %s
 // Lines added elsewhere change none.
-// RUN: tessera-opt -tessera-name-calls -inline -tessera-streams -tessera-keep-entries -split-input-file %s > %t.one
+// RUN: tessera-opt -tessera-name-calls -inline -tessera-streams -tessera-drop-other-functions -split-input-file %s > %t.one
 // RUN: sed 's/^  return %1/\n\n  return %1/' %s > %t.mlir
-// RUN: tessera-opt -tessera-name-calls -inline -tessera-streams -tessera-keep-entries -split-input-file %t.mlir > %t.two
+// RUN: tessera-opt -tessera-name-calls -inline -tessera-streams -tessera-drop-other-functions -split-input-file %t.mlir > %t.two
 // RUN: diff %t.one %t.two
 // Inlined without names, two draws are one path: refused.
 // RUN: not tessera-opt -inline -tessera-streams --no-output -split-input-file %s 2>&1 | FileCheck %s --check-prefix=SAME

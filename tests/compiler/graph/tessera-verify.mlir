@@ -37,7 +37,7 @@ func.func @f() {
   // CHECK: [[@LINE+1]]:8: error: [TSR-0201] tessera.param: needs a name of 1 to 255 bytes
   %0 = "tessera.param"() : () -> tensor<2xf32>
   // CHECK: [[@LINE+1]]:8: error: [TSR-0223] tessera.param: 'odd' needs a ranked tensor of at most 8 dims, whose elements are f64,
-  %1 = tessera.param "odd" : tensor<2xi16>
+  %1 = tessera.param "odd" : tensor<2xi24>
   // CHECK: [[@LINE+1]]:8: error: [TSR-0223] tessera.param: 'unranked' needs a ranked tensor
   %2 = tessera.param "unranked" : tensor<*xf32>
   // CHECK: [[@LINE+1]]:8: error: [TSR-0110] tessera.param: dims of 'open' must be known, has 2x?xf32

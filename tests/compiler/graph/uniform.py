@@ -23,7 +23,7 @@ from product import cpu_levels  # noqa: E402
 
 COUNT, EACH = 16384, 24  # elements of a result, results of an entry
 MOST = {'f64': float(np.finfo(np.float64).max), 'f32': float(np.finfo(np.float32).max), 'bf16': (2 - 2.0**-7) * 2.0**127, 'f16': 65504.0}
-PLACES = {'bf16': (7, -126, 127), 'f16': (10, -14, 15)}  # bits of the fraction, exponents of normal numbers
+POSITIONS = {'bf16': (7, -126, 127), 'f16': (10, -14, 15)}  # bits of the fraction, exponents of normal numbers
 
 
 def rounded(x, dtype):
@@ -42,7 +42,7 @@ def below(high, dtype):
         kind = np.float32 if dtype == 'f32' else np.float64
         near = kind(high)
         return float(near if float(near) < high else np.nextafter(near, kind(-np.inf)))
-    p, low, top = PLACES[dtype]
+    p, low, top = POSITIONS[dtype]
     if high == 0:
         return -2.0**(low - p)
     step = 2.0**(max(np.frexp(high)[1] - 1, low) - p)
@@ -64,7 +64,7 @@ def expected(u, dtype, low, high):
 
 
 def intervals():
-    for dtype, (p, low, top) in PLACES.items():
+    for dtype, (p, low, top) in POSITIONS.items():
         for k in range(low, top + 1):
             high = 2.0**(k + 1) if k < top else MOST[dtype]
             yield dtype, 2.0**k, high
@@ -128,12 +128,12 @@ def main():
                     x, want = got[f'r{i}'], expected(u['f64' if dtype == 'f64' else 'f32'], dtype, low, high)
                     bad = ~(np.isfinite(x) & (x < high) & (x >= min(rounded(low, dtype), below(high, dtype)))) | (x != want)
                     if dtype in seen:
-                        seen[dtype].update(x[np.abs(x) >= 2.0**PLACES[dtype][1]].tolist())
+                        seen[dtype].update(x[np.abs(x) >= 2.0**POSITIONS[dtype][1]].tolist())
                     if bad.any():
                         failures += 1
                         k = int(np.argmax(bad))
                         print(f'{dtype} [{low!r}, {high!r}), {level}: {bad.sum()} of {COUNT} are wrong; [{k}] is {x[k]!r}, expected {want[k]!r}')
-    for dtype, (p, low, top) in PLACES.items():
+    for dtype, (p, low, top) in POSITIONS.items():
         numbers = 2 * (top - low + 1) * 2**p - 1  # normal ones; not the largest
         if len(seen[dtype]) < numbers:
             failures += 1

@@ -69,7 +69,7 @@ func.func @f(%casual: tensor<1x2x3x4xf32>) {
 
 // -----
 
-// Either could be meant: the place is the function's.
+// Either could be meant: the location is the function's.
 // CHECK-COUNT-2: error: [TSR-0228] {{.*}}; did you mean 'tessera.data'?
 // CHECK-NOT: {{^ +tessera.data$}}
 // JSON: "number":"TSR-0228"{{.*}}argument 0 {{.*}}did you mean 'tessera.data'?","notes"

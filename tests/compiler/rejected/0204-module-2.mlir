@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// run: -inline -tessera-keep-entries
+// run: -inline -tessera-drop-other-functions
 func.func @lonely() {
   return
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// run: -inline -tessera-keep-entries
+// run: -inline -tessera-drop-other-functions
 func.func private @again(%x: tensor<2xf32>) -> tensor<2xf32> {
   %0 = call @again(%x) : (tensor<2xf32>) -> tensor<2xf32>
   return %0 : tensor<2xf32>

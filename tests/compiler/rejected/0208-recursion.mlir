@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// run: -tessera-keep-entries
+// run: -tessera-drop-other-functions
 func.func @f() attributes {tessera.entry = "infer"} {
   call @f() : () -> ()
   return

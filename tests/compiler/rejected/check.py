@@ -31,7 +31,7 @@ UPDATE = '--update' in sys.argv[3:]
 AT_LEAST, EACH_AT_MOST, COMPILE = 150, 3, 9
 LIMITS = 5, 6, 7  # of compiler/source_limits.h
 ROOMS = {0: 'Reading', 1: 'Shapes and types', 2: 'Programs', 3: 'Gradients and lowering', 4: 'Schedule', 5: 'Kernels and targets',
-         6: 'Scaling and resilience', 7: 'Kernels of Tile IR', 8: 'ONNX'}
+         6: 'Scaling and resilience', 7: 'Kernels of Tile IR', 8: 'ONNX and StableHLO', 9: 'Programs in Python syntax'}
 
 
 def read_numbers():
@@ -109,7 +109,7 @@ def check(path):
 
 
 def make_page(numbers, modules, elsewhere):
-    out = ['# Diagnostics', '', 'What the compiler says about a program, by number. Each stands first in its line, with its place;'
+    out = ['# Diagnostics', '', 'What the compiler says about a program, by number. Each stands first in its line, with its location;'
            ' `--diagnostics=json` prints the same as objects of', '[diagnostic.schema.json](../schemas/diagnostic.schema.json).'
            ' Numbers are never reused. This page is made of `compiler/diag/diag.def` and the modules of', '`tests/compiler/rejected/` by its'
            ' `check.py --update`.', '']
@@ -136,13 +136,13 @@ HEAD = re.compile(r'^(?:[^\s:]+:\d+:\d+: )?(?:error|warning|remark|note): ', re.
 
 def head_of(said):
     """What the text form begins with."""
-    place = f'{said["file"]}:{said["line"]}:{said["column"]}: ' if said['file'] else ''
+    location = f'{said["file"]}:{said["line"]}:{said["column"]}: ' if said['file'] else ''
     number = f'[{said["number"]}] ' if 'number' in said else ''
-    return re.sub(r'[ \t]+$', '', f'{place}{said["severity"]}: {number}{said["text"]}', flags=re.M)
+    return re.sub(r'[ \t]+$', '', f'{location}{said["severity"]}: {number}{said["text"]}', flags=re.M)
 
 
 def check_json(path, validator):
-    """The same as JSON, by the schema, with the numbers, places and words of the text."""
+    """The same as JSON, by the schema, with the numbers, locations and words of the text."""
     said, wrong, at = path.with_suffix('.txt').read_text('utf-8'), [], 0
     lines = [json.loads(line) for line in run(path, '--diagnostics=json').stderr.decode('utf-8').splitlines()]
     wrong += [f'{path.name}: {error.message}' for line in lines for error in validator.iter_errors(line)]
@@ -150,10 +150,10 @@ def check_json(path, validator):
     for head in heads:
         found = said.find(head + '\n', at)
         if found < 0:
-            wrong.append(f'{path.name}: the text does not go on with what JSON says: {head}')
+            wrong.append(f'{path.name}: the text does not continue with what JSON says: {head}')
         at = max(at, found)
     if not heads or len(heads) != len(HEAD.findall(said)):
-        wrong.append(f'{path.name}: {len(heads)} places as JSON, {len(HEAD.findall(said))} in the text')
+        wrong.append(f'{path.name}: {len(heads)} locations as JSON, {len(HEAD.findall(said))} in the text')
     return wrong
 
 

@@ -64,7 +64,7 @@ def elements(tensor):
 
 
 def plan_of(path):
-    passes = ["-tessera-verify", "-tessera-name-calls", "-inline", "-tessera-streams", "-tessera-keep-entries", "-tessera-inline-regions",
+    passes = ["-tessera-verify", "-tessera-name-calls", "-inline", "-tessera-streams", "-tessera-drop-other-functions", "-tessera-inline-regions",
               "-canonicalize", "-cse", "-tessera-autodiff", "-tessera-optimizer-shard"]
     text = subprocess.run([opt, *passes, path], check=True, capture_output=True, text=True).stdout
     return models.read_plan(text, "tessera_sr.sharded")

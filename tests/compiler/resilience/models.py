@@ -44,20 +44,20 @@ def transformer_text(script, *options):
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
-def transformer(script, folder, *options, rows=128, places=32, width=64):
-    """Its data is written to `folder`; `places` and `width` as in `options`."""
+def transformer(script, folder, *options, rows=128, positions=32, width=64):
+    """Its data is written to `folder`; `positions` and `width` as in `options`."""
     draw = random.Random(7)
-    write_npy(f"{folder}/x.npy", "<f4", (rows, places, width), [draw.uniform(-1, 1) for _ in range(rows * places * width)])
-    write_npy(f"{folder}/labels.npy", "<i8", (rows, places), [draw.randrange(16) for _ in range(rows * places)])
+    write_npy(f"{folder}/x.npy", "<f4", (rows, positions, width), [draw.uniform(-1, 1) for _ in range(rows * positions * width)])
+    write_npy(f"{folder}/labels.npy", "<i8", (rows, positions), [draw.randrange(16) for _ in range(rows * positions)])
     data = [f"--data=x={folder}/x.npy", f"--data=labels={folder}/labels.npy"]
     return Model("transformer", transformer_text(script, *options), data, [], "    %v1 = ", "layer0.norm1.scale")
 
 
 def small_transformer(script, folder, *options):
     """Two layers of a step that takes milliseconds."""
-    sizes = {"layers": 2, "batch": 8, "places": 16, "width": 32, "heads": 2}
+    sizes = {"layers": 2, "batch": 8, "positions": 16, "width": 32, "heads": 2}
     words = [word for name, size in sizes.items() for word in ("--" + name, size)]
-    return transformer(script, folder, *words, *options, rows=64, places=sizes["places"], width=sizes["width"])
+    return transformer(script, folder, *words, *options, rows=64, positions=sizes["positions"], width=sizes["width"])
 
 
 def sharded(text, stage, positions, axis="data", mesh=None):
@@ -99,7 +99,7 @@ def counter(name, function, param):
 
 def in_region(model, mode, divided=False, mended=True, recovers=True):
     """The model's forward pass in a region that exports the loss; `divided`: by the number of failures, so that the first
-    attempt fails; `mended`: failures are counted; `recovers`: so are runs that go on from a state, which thus have one of
+    attempt fails; `mended`: failures are counted; `recovers`: so are runs that resume from a state, which thus have one of
     their own."""
     text, (begin, end) = model.text, model.forward()
     body = text[begin:end].rstrip().replace("= call", "= func.call")

@@ -186,7 +186,7 @@ func.func @f() {
 
 func.func @f(%w: tensor<3x3xf32>) {
   // CHECK: error: [TSR-0609] tessera_sr.vrank_part: the result's type differs from the type that a virtual rank has
-  %0 = tessera_sr.vrank_part %w : tensor<3x3xf32> -> tensor<1x3xf32>
+  %0 = tessera_sr.vrank_part %w : tensor<3x3xf32> -> tensor<3x1xf32>
   return
 }
 
@@ -305,5 +305,13 @@ func.func @f(%a: tensor<4xf32>) {
 func.func @f(%a: tensor<4xf32>) {
   // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0609] tessera_sr.shard_slice: needs one operand
   %0 = tessera_sr.shard_slice %a, %a {axis = "data", begin = 0 : i64, end = 2 : i64, position = 0 : i64} : (tensor<4xf32>, tensor<4xf32>) -> tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x3xf32>) {
+  // CHECK: error: [TSR-0609] tessera_sr.vrank_all_to_all: the result's type differs from the type that a virtual rank has
+  %0 = tessera_sr.vrank_all_to_all %x : tensor<4x3xf32> -> tensor<2x3xf32>
   return
 }

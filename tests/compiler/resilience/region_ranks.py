@@ -33,13 +33,13 @@ def program(mode, stage, fails="never", mended=True):
     one of the rows of the data asks for a row of %e that is not there)."""
     shard = "" if stage == "none" else (', tessera.opt.shard = #tessera.opt.shard<axis = "data">, '
                                         f'tessera.opt.partition = #tessera.opt.partition<"{stage}">')
-    scaled, places, events = "%mean", "%t", ""
+    scaled, positions, events = "%mean", "%t", ""
     state = '%f = tessera.opt.state "failures" of "w" kind "count" init = #tessera.constant<0.0> : tensor<f32>' if fails != "never" else ""
     divide = row = ""
     if fails == "all":
         divide, scaled = "%divided = tessera.div %mean, %f : tensor<f32>, tensor<f32> -> tensor<f32>", "%divided"
     if fails == "row":
-        places = "%places"
+        positions = "%positions"
         row = f"""
     %zero = tessera.constant dense<0.0> : tensor<f32>
     %bad = tessera.constant dense<36> : tensor<i64>
@@ -47,13 +47,13 @@ def program(mode, stage, fails="never", mended=True):
     %none = tessera.compare eq %f, %zero : tensor<f32>, tensor<f32> -> tensor<i1>
     %is = tessera.compare eq %t, %bad : tensor<{BATCH}xi64>, tensor<i64> -> tensor<{BATCH}xi1>
     %both = tessera.and %is, %none : tensor<{BATCH}xi1>, tensor<i1> -> tensor<{BATCH}xi1>
-    %places = tessera.where %both, %far, %t : tensor<{BATCH}xi1>, tensor<i64>, tensor<{BATCH}xi64> -> tensor<{BATCH}xi64>"""
+    %positions = tessera.where %both, %far, %t : tensor<{BATCH}xi1>, tensor<i64>, tensor<{BATCH}xi64> -> tensor<{BATCH}xi64>"""
     if mended:
         events = "tessera.resilience.on_failure(handler = @fail)"
     body = f"""{state}{row}
     %h = tessera.matmul %x, %w : tensor<{BATCH}x7xf32>, tensor<7x5xf32> -> tensor<{BATCH}x5xf32>
     %g = tessera.gelu %h : tensor<{BATCH}x5xf32>
-    %r = tessera.gather %e, {places} {{axis = 0 : i64}} : tensor<37x5xf32>, tensor<{BATCH}xi64> -> tensor<{BATCH}x5xf32>
+    %r = tessera.gather %e, {positions} {{axis = 0 : i64}} : tensor<37x5xf32>, tensor<{BATCH}xi64> -> tensor<{BATCH}x5xf32>
     %s = tessera.add %g, %r : tensor<{BATCH}x5xf32>, tensor<{BATCH}x5xf32> -> tensor<{BATCH}x5xf32>
     %l = tessera.matmul %s, %e {{transpose_b = true}} : tensor<{BATCH}x5xf32>, tensor<37x5xf32> -> tensor<{BATCH}x37xf32>
     %c = tessera.cross_entropy %l, %t : tensor<{BATCH}x37xf32>, tensor<{BATCH}xi64> -> tensor<{BATCH}xf32>
@@ -193,7 +193,7 @@ def find_virtual_rank(folder):
 def failing(folder, plain):
     virtual = find_virtual_rank(folder)
     row = f"an index[1] is 64; expected 0 to 36 on virtual rank {virtual} at "
-    for mode, words in (("replay", "region 'forward' failed"), ("restart", "the run goes on from the last committed state")):
+    for mode, words in (("replay", "region 'forward' failed"), ("restart", "the run resumes from the last committed state")):
         for fails, stage in (("all", "none"), ("row", "none"), ("row", "zero2"), ("row", "zero3")):
             name = f"{mode}.{fails}.{stage}"
             build(folder, name, program(mode, stage, fails))
@@ -268,7 +268,7 @@ def positions(folder, state):
 
 
 def new_data(folder):
-    """A region fails while a run goes on from a state with other data, whose epoch begins then: it has begun once, whatever comes after."""
+    """A region fails while a run resumes from a state with other data, whose epoch begins then: it has begun once, whatever comes after."""
     write_rows(folder, "old.", ROWS, [])
     write_rows(folder, "new.", NEW_ROWS, [63])  # drawn in step 15: there are saves of new data before it
     wanted = wanted_position = None
@@ -289,7 +289,7 @@ def new_data(folder):
             if name != "plain.none":
                 check(f"{what}: the region has failed", found and count(found, "failures") == 1, done.stderr)
             done = train(folder, name, state, 2 if ranks == 0 and name != "plain.none" else 0, steps=NEW_STEPS + 3, data="new.")
-            check(f"{what}: goes on without the flag", done.returncode == 0, done.stderr)
+            check(f"{what}: continues without the flag", done.returncode == 0, done.stderr)
             done = train(folder, name, state, ranks, steps=NEW_STEPS + 5, data="old.")
             check(f"{what}: the old data is refused", done.returncode == 12 and f"trained with {NEW_ROWS} rows" in done.stderr, done.stderr)
     check("the position", wanted_position[5:8] == [1, OLD_STEPS * BATCH, NEW_ROWS], wanted_position)
@@ -298,7 +298,7 @@ def new_data(folder):
 
 def not_hashed(folder, wanted):
     """Data that is read for training and then cannot be read to be hashed: what is saved has no digest. A run that goes back to that state
-    goes on with the new data, and does not begin another epoch of it. If the data cannot be read when the run has gone back, that error ends it:
+    continues with the new data, and does not begin another epoch of it. If the data cannot be read when the run has gone back, that error ends it:
     it is no other failure of the region."""
     name, new = "restart.row.none", ("--new-data", "--save-every", "4")
     census = ["strace", "-f", "-qq", "-e", "trace=pread64", "-P", folder / "new.t.npy", "-o", folder / "trace"]
@@ -319,7 +319,7 @@ def not_hashed(folder, wanted):
         shutil.copytree(folder / f"old.{name}", folder / state)
         inject = [*census, "-e", f"inject=pread64:error=EIO:when={when}"]
         done = train(folder, name, state, 0, *new, steps=NEW_STEPS, data="new.", under=inject)
-        check(f"{state}: the region fails", done.stderr.count("the run goes on from the last committed state") == 1, done.stderr)
+        check(f"{state}: the region fails", done.stderr.count("the run resumes from the last committed state") == 1, done.stderr)
         check(f"{state}: one epoch begins", done.stderr.count("new data: ") == 1, done.stderr)
         return done
 

@@ -110,7 +110,7 @@ def killed(folder, plain):
 def failing(folder):
     """The first attempt divides by zero; the handler makes the divisor 1."""
     for mode, words in (("replay", "region 'forward' failed: its value 0 has inf at element 0"),
-                        ("restart", "the run goes on from the last committed state")):
+                        ("restart", "the run resumes from the last committed state")):
         name = f"{mode}-failing"
         done = build(folder, name, models.in_region(model, mode, divided=True))
         check(f"{name}: builds", done.returncode == 0, done.stderr)
@@ -150,15 +150,15 @@ def order(folder):
     again = subprocess.run([aot, "build", "--from=target", path[0], "-o", f"{folder}/again.tsb"], capture_output=True,
                            text=True)
     check("Target IR is read back", again.returncode == 0, again.stderr)
-    place = {word: next(i for i, line in enumerate(lines) if f"tessera_target.{word} " in line)
+    line_of = {word: next(i for i, line in enumerate(lines) if f"tessera_target.{word} " in line)
              for word in ("enter", "leave", "export", "import", "await")}
-    token = lines[place["export"]].split(" = ")[0].strip()
-    place["await"] = next(i for i, line in enumerate(lines) if f"tessera_target.await {token} " in line + " ")
-    check("import, region, export, await", [w for w, _ in sorted(place.items(), key=lambda item: item[1])] ==
-          ["import", "enter", "leave", "export", "await"], place)
+    token = lines[line_of["export"]].split(" = ")[0].strip()
+    line_of["await"] = next(i for i, line in enumerate(lines) if f"tessera_target.await {token} " in line + " ")
+    check("import, region, export, await", [w for w, _ in sorted(line_of.items(), key=lambda item: item[1])] ==
+          ["import", "enter", "leave", "export", "await"], line_of)
     for first, second in (("import", "export"), ("enter", "leave"), ("export", "await")):
         swapped = list(lines)
-        a, b = place[first], place[second]
+        a, b = line_of[first], line_of[second]
         swapped[a], swapped[b] = swapped[b], swapped[a]
         with open(f"{folder}/swapped.mlir", "w") as file:
             file.write("\n".join(swapped))

@@ -57,7 +57,7 @@ def bytes_at_positions(text, positions):
 
 def check_ir(path, positions, stage):
     """Counts what the collectives of the IR hold and send, and compares with the plan."""
-    passes = ["-tessera-verify", "-tessera-name-calls", "-inline", "-tessera-streams", "-tessera-keep-entries", "-tessera-inline-regions",
+    passes = ["-tessera-verify", "-tessera-name-calls", "-inline", "-tessera-streams", "-tessera-drop-other-functions", "-tessera-inline-regions",
               "-canonicalize", "-cse", "-tessera-autodiff", "-tessera-optimizer-shard"]
     text = subprocess.run([opt, *passes, path], check=True, capture_output=True, text=True).stdout
     plan = models.read_plan(text, "tessera_sr.sharded")

@@ -18,8 +18,8 @@ import models
 aot, run, opt, transformer, digits = sys.argv[1:]
 STEPS, POSITIONS = 4, 3
 BEFORE = ("tsched-verify", "tsched-apply", "tessera-handlers", "tessera-specialize-calls", "tessera-verify", "tessera-name-calls", "inline", "tessera-streams",
-          "tessera-keep-entries", "tessera-inline-regions", "tessera-infer-shapes", "tessera-count-samples", "tessera-flatten", "canonicalize",
-          "cse", "tessera-autodiff", "tessera-outline")
+          "tessera-drop-other-functions", "tessera-inline-regions", "tessera-infer-shapes", "tessera-count-samples", "tessera-flatten", "canonicalize",
+          "cse", "tessera-identify", "tessera-autodiff", "tessera-outline")
 PASSES = ("canonicalize", "cse", "tessera-optimizer-shard", "tessera-insert-recompute", "tessera-resilience-restart",
           "tessera-export-deployment-manifest")
 BEHIND = ("tessera-vrank-shards", "tessera-local-collectives", "tessera-decompose", "tessera-fold-transposes", "tessera-virtual-ranks",

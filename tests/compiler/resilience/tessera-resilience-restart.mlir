@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RUN: tessera-opt -tessera-handlers -inline -tessera-keep-entries -tessera-inline-regions -canonicalize -cse -tessera-autodiff -tessera-resilience-restart -split-input-file %s >%t.1
+// RUN: tessera-opt -tessera-handlers -inline -tessera-drop-other-functions -tessera-inline-regions -canonicalize -cse -tessera-autodiff -tessera-resilience-restart -split-input-file %s >%t.1
 // RUN: FileCheck %s <%t.1
 // What is in order stays as it is.
 // RUN: tessera-opt -tessera-resilience-restart -split-input-file %t.1 | diff %t.1 -

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The alias is its passes one after another; each of them acts where the program asks for it.
-// RUN: tessera-opt -tessera-handlers -inline -tessera-keep-entries -tessera-inline-regions -tessera-autodiff %s >%t.1
+// RUN: tessera-opt -tessera-handlers -inline -tessera-drop-other-functions -tessera-inline-regions -tessera-autodiff %s >%t.1
 // RUN: tessera-opt -tessera-sr-pipeline %t.1 >%t.2
 // RUN: tessera-opt -canonicalize -cse -tessera-optimizer-shard -tessera-insert-recompute -tessera-resilience-restart -tessera-export-deployment-manifest %t.1 | diff %t.2 -
 // RUN: FileCheck %s <%t.2
 // Where nothing is asked for, it only cleans up; run again it changes nothing.
-// RUN: tessera-opt -inline -tessera-keep-entries -tessera-autodiff -canonicalize -cse %examples/digits/digits.mlir >%t.3
+// RUN: tessera-opt -inline -tessera-drop-other-functions -tessera-autodiff -canonicalize -cse %examples/digits/digits.mlir >%t.3
 // RUN: tessera-opt -tessera-sr-pipeline %t.3 | diff %t.3 -
-// RUN: tessera-opt -inline -tessera-keep-entries -tessera-infer-shapes -tessera-autodiff -canonicalize -cse %examples/convnet/convnet.mlir >%t.4
+// RUN: tessera-opt -inline -tessera-drop-other-functions -tessera-infer-shapes -tessera-autodiff -canonicalize -cse %examples/convnet/convnet.mlir >%t.4
 // RUN: tessera-opt -tessera-sr-pipeline %t.4 | diff %t.4 -
 // All of them together change no bit of a step.
 // RUN: tessera-aot build %s -o %t.tsb --target cpu:x86-64-v3 --virtual-ranks 1

@@ -133,3 +133,72 @@ module attributes {tessera.mesh = {data = 4}} {
     return %sum : tensor<i64>
   }
 }
+
+// -----
+// A product of 16-bit floats that sums over the batch: the tree adds in f32, then the sum is rounded.
+module attributes {tessera.numerics = "native", tessera.virtual_ranks = 2} {
+  // CHECK-LABEL: func.func @narrow
+  func.func @narrow(%x: tensor<8x4xbf16> {tessera.data = "x"}, %y: tensor<8x3xbf16> {tessera.data = "y"})
+      -> (tensor<4x3xbf16> {tessera.name = "z"}) attributes {tessera.entry = "train"} {
+    // CHECK-DAG: %[[X:.*]] = tessera_sr.vrank_rows %arg0 : tensor<8x4xbf16> -> tensor<4x4xbf16>
+    // CHECK-DAG: %[[Y:.*]] = tessera_sr.vrank_rows %arg1 : tensor<8x3xbf16> -> tensor<4x3xbf16>
+    // CHECK: %[[PART:.*]] = tessera.matmul %[[X]], %[[Y]] {transpose_a = true} : (tensor<4x4xbf16>, tensor<4x3xbf16>) -> tensor<4x3xbf16>
+    // CHECK: %[[WIDE:.*]] = tessera.cast %[[PART]] : tensor<4x3xbf16> -> tensor<4x3xf32>
+    // CHECK: %[[SUM:.*]] = tessera_sr.vrank_sum %[[WIDE]] : tensor<4x3xf32> -> tensor<4x3xf32>
+    // CHECK: %[[Z:.*]] = tessera.cast %[[SUM]] : tensor<4x3xf32> -> tensor<4x3xbf16>
+    // CHECK: return %[[Z]]
+    %z = tessera.matmul %x, %y {transpose_a = true} : (tensor<8x4xbf16>, tensor<8x3xbf16>) -> tensor<4x3xbf16>
+    return %z : tensor<4x3xbf16>
+  }
+}
+
+// -----
+// A parameter with a layout stays split along its experts; tokens, split along groups, are exchanged for slots of experts.
+module attributes {tessera.mesh = {expert = 2}} {
+  // CHECK-LABEL: func.func @experts
+  func.func @experts(%x: tensor<4x6x8xf32> {tessera.data = "x"}) -> (tensor<f32> {tessera.name = "y"}) attributes {tessera.entry = "train"} {
+    // CHECK-DAG: %[[W:.*]] = tessera.param "w"
+    // CHECK-DAG: %[[PART:.*]] = tessera_sr.vrank_part %[[W]] : tensor<6x8x3xf32> -> tensor<3x8x3xf32>
+    // CHECK-DAG: %[[ROWS:.*]] = tessera_sr.vrank_rows %arg0 : tensor<4x6x8xf32> -> tensor<2x6x8xf32>
+    %w = tessera.param "w" {tessera.layout_axis = "expert"} init = #tessera.constant<0.5> : tensor<6x8x3xf32>
+    // CHECK: %[[T:.*]] = tessera.transpose %[[ROWS]]
+    %t = tessera.transpose %x {permutation = [1, 0, 2]} : tensor<4x6x8xf32> -> tensor<6x4x8xf32>
+    // CHECK: tessera_sr.vrank_all_to_all {{.*}} : tensor<2x3x2x8xf32> -> tensor<2x3x2x8xf32>
+    // CHECK: %[[P:.*]] = tessera.matmul %{{.*}}, %[[PART]] : (tensor<3x4x8xf32>, tensor<3x8x3xf32>) -> tensor<3x4x3xf32>
+    %p = tessera.matmul %t, %w : (tensor<6x4x8xf32>, tensor<6x8x3xf32>) -> tensor<6x4x3xf32>
+    // CHECK: %[[NEXT:.*]] = tessera.mul %[[PART]]
+    %half = tessera.constant dense<0.5> : tensor<f32>
+    %next = tessera.mul %w, %half : (tensor<6x8x3xf32>, tensor<f32>) -> tensor<6x8x3xf32>
+    // CHECK: %[[VIEW:.*]] = tessera_sr.vrank_assemble %[[NEXT]] : tensor<3x8x3xf32> -> tensor<6x8x3xf32>
+    // CHECK: tessera.assign %[[VIEW]] to "w"
+    tessera.assign %next to "w" : tensor<6x8x3xf32>
+    %y = tessera.sum %p {axes = [0, 1, 2]} : tensor<6x4x3xf32> -> tensor<f32>
+    return %y : tensor<f32>
+  }
+}
+
+// -----
+// The vocabulary is split: a lookup of the virtual rank's own rows, whose sum is split along rows; classes of the loss.
+module attributes {tessera.mesh = {model = 2}} {
+  // CHECK-LABEL: func.func @vocabulary
+  func.func @vocabulary(%x: tensor<4x6xi64> {tessera.data = "x"}, %labels: tensor<24xi64> {tessera.name = "l"}) -> (tensor<24xf32> {tessera.name = "y"}) attributes {tessera.entry = "train"} {
+    // CHECK-DAG: %[[W:.*]] = tessera.param "w"
+    // CHECK-DAG: %[[PART:.*]] = tessera_sr.vrank_part %[[W]] : tensor<10x8xf32> -> tensor<5x8xf32>
+    // CHECK-DAG: %[[IDS:.*]] = tessera_sr.vrank_gather %{{.*}} : tensor<2x6xi64> -> tensor<4x6xi64>
+    %w = tessera.param "w" {tessera.layout_axis = "model"} init = #tessera.constant<0.5> : tensor<10x8xf32>
+    // CHECK: tessera.gather %[[PART]], %{{.*}} {axis = 0 : i64} : (tensor<5x8xf32>, tensor<4x6xi64>)
+    %e = tessera.gather %w, %x {axis = 0} : (tensor<10x8xf32>, tensor<4x6xi64>) -> tensor<4x6x8xf32>
+    // CHECK: tessera_sr.vrank_all_to_all {{.*}} : tensor<2x2x6x8xf32> -> tensor<2x2x6x8xf32>
+    // CHECK: tessera.relu {{.*}} : tensor<2x6x8xf32>
+    %r = tessera.relu %e : tensor<4x6x8xf32>
+    %f = tessera.reshape %r : tensor<4x6x8xf32> -> tensor<24x8xf32>
+    // CHECK: tessera_sr.vrank_gather %{{.*}} : tensor<12x8xf32> -> tensor<24x8xf32>
+    // CHECK: %[[Z:.*]] = tessera.matmul %{{.*}}, %[[PART]] {transpose_b = true} : (tensor<24x8xf32>, tensor<5x8xf32>) -> tensor<24x5xf32>
+    %z = tessera.matmul %f, %w {transpose_b = true} : (tensor<24x8xf32>, tensor<10x8xf32>) -> tensor<24x10xf32>
+    // CHECK: tessera.reduce_max %[[Z]] {axes = [1]} : tensor<24x5xf32> -> tensor<24xf32>
+    // CHECK: tessera_sr.vrank_sum %{{.*}} : tensor<24xf32> -> tensor<24xf32>
+    // CHECK-NOT: tessera.cross_entropy
+    %y = tessera.cross_entropy %z, %labels : (tensor<24x10xf32>, tensor<24xi64>) -> tensor<24xf32>
+    return %y : tensor<24xf32>
+  }
+}

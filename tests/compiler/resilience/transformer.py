@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prints a transformer's training step: layers of attention and a perceptron, each in a checkpoint.
 
-usage: transformer.py [--layers N] [--batch N] [--places N] [--width N] [--heads N]
+usage: transformer.py [--layers N] [--batch N] [--positions N] [--width N] [--heads N]
                       [--policy full|selective|none|absent] [--hint full|selective] [--budget BYTES]
 """
 import argparse
@@ -10,7 +10,7 @@ import argparse
 
 def parse():
     parser = argparse.ArgumentParser()
-    for name, value in (("layers", 2), ("batch", 4), ("places", 32), ("width", 64), ("heads", 4)):
+    for name, value in (("layers", 2), ("batch", 4), ("positions", 32), ("width", 64), ("heads", 4)):
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--policy", default="absent")
     parser.add_argument("--hint", default="")
@@ -51,10 +51,10 @@ class Program:
         o = self.o
         deep = o.width // o.heads
         split = self.emit(f"tessera.reshape {x} : tensor<{rows}x{o.width}xf32> -> "
-                          f"tensor<{o.batch}x{o.places}x{o.heads}x{deep}xf32>")
+                          f"tensor<{o.batch}x{o.positions}x{o.heads}x{deep}xf32>")
         return self.emit(f"tessera.transpose {split} {{permutation = [0, 2, 1, 3]}} : "
-                         f"tensor<{o.batch}x{o.places}x{o.heads}x{deep}xf32> -> "
-                         f"tensor<{o.batch}x{o.heads}x{o.places}x{deep}xf32>")
+                         f"tensor<{o.batch}x{o.positions}x{o.heads}x{deep}xf32> -> "
+                         f"tensor<{o.batch}x{o.heads}x{o.positions}x{deep}xf32>")
 
     def attend(self, x, name, rows):
         o = self.o
@@ -63,18 +63,18 @@ class Program:
         for part in "qkv":
             w = self.param(f"{name}.{part}", f"{o.width}x{o.width}", "uniform<-0.1, 0.1>")
             inputs.append(self.heads(self.matmul(x, w, rows, o.width, o.width), rows))
-        type_of = f"tensor<{o.batch}x{o.heads}x{o.places}x{deep}xf32>"
+        type_of = f"tensor<{o.batch}x{o.heads}x{o.positions}x{deep}xf32>"
         y = self.emit(f"tessera.attention {', '.join(inputs)} {{causal}} : {', '.join([type_of] * 3)} -> {type_of}")
         y = self.emit(f"tessera.transpose {y} {{permutation = [0, 2, 1, 3]}} : {type_of} -> "
-                      f"tensor<{o.batch}x{o.places}x{o.heads}x{deep}xf32>")
-        y = self.emit(f"tessera.reshape {y} : tensor<{o.batch}x{o.places}x{o.heads}x{deep}xf32> -> "
+                      f"tensor<{o.batch}x{o.positions}x{o.heads}x{deep}xf32>")
+        y = self.emit(f"tessera.reshape {y} : tensor<{o.batch}x{o.positions}x{o.heads}x{deep}xf32> -> "
                       f"tensor<{rows}x{o.width}xf32>")
         w = self.param(f"{name}.o", f"{o.width}x{o.width}", "uniform<-0.1, 0.1>")
         return self.matmul(y, w, rows, o.width, o.width)
 
     def layer(self, x, name):
         o = self.o
-        rows, wide = o.batch * o.places, 4 * o.width
+        rows, wide = o.batch * o.positions, 4 * o.width
         flat, long = f"{rows}x{o.width}xf32", f"{rows}x{wide}xf32"
         y = self.attend(self.norm(x, f"{name}.norm1", rows, o.width), f"{name}.attention", rows)
         y = self.emit(f"tessera.dropout {y} {{rate = 1.0e-1 : f64}} : tensor<{flat}> -> tensor<{flat}>")
@@ -90,9 +90,9 @@ class Program:
 
     def program(self):
         o = self.o
-        rows = o.batch * o.places
+        rows = o.batch * o.positions
         flat = f"{rows}x{o.width}xf32"
-        x = self.emit(f"tessera.reshape %x : tensor<{o.batch}x{o.places}x{o.width}xf32> -> tensor<{flat}>")
+        x = self.emit(f"tessera.reshape %x : tensor<{o.batch}x{o.positions}x{o.width}xf32> -> tensor<{flat}>")
         if o.hint:
             budget = f", budget_bytes = {o.budget}" if o.budget >= 0 else ""
             self.lines.append(f'    tessera.schedule.recompute_hint {{policy = "{o.hint}"{budget}}}')
@@ -107,7 +107,7 @@ class Program:
                 x = f"%layer{i}"
         head = self.param("head", f"{o.width}x16", "uniform<-0.1, 0.1>")
         logits = self.matmul(x, head, rows, o.width, 16)
-        labels = self.emit(f"tessera.reshape %labels : tensor<{o.batch}x{o.places}xi64> -> tensor<{rows}xi64>")
+        labels = self.emit(f"tessera.reshape %labels : tensor<{o.batch}x{o.positions}xi64> -> tensor<{rows}xi64>")
         losses = self.emit(f"tessera.cross_entropy {logits}, {labels} : tensor<{rows}x16xf32>, tensor<{rows}xi64> -> "
                            f"tensor<{rows}xf32>")
         self.lines.append(f"    %loss = tessera.mean {losses} {{axes = [0]}} : tensor<{rows}xf32> -> tensor<f32>")
@@ -116,8 +116,8 @@ class Program:
         self.lines.append("    return %loss : tensor<f32>")
         return "\n".join([
             "module @transformer {",
-            f'  func.func @train(%x: tensor<{o.batch}x{o.places}x{o.width}xf32> {{tessera.data = "x"}},',
-            f'                   %labels: tensor<{o.batch}x{o.places}xi64> {{tessera.data = "labels"}})',
+            f'  func.func @train(%x: tensor<{o.batch}x{o.positions}x{o.width}xf32> {{tessera.data = "x"}},',
+            f'                   %labels: tensor<{o.batch}x{o.positions}xi64> {{tessera.data = "labels"}})',
             '      -> (tensor<f32> {tessera.name = "loss"}) attributes {tessera.entry = "train"} {',
             *self.lines, "  }", "}"])
 

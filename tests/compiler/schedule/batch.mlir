@@ -3,7 +3,7 @@
 // RUN: tessera-opt -tsched-fuse -tsched-batch -split-input-file %s | FileCheck %s
 
 // What only leaves the entry is computed late, larger segments first; scalars are shared. The shape of a tensor plays no part; one whose size
-// is no multiple of 16 bytes, another expression and a value that is read again stay apart.
+// is not a multiple of 16 bytes, another expression and a value that is read again stay apart.
 // CHECK-LABEL: func.func @train
 // CHECK-DAG: %[[A:.*]] = tessera.param "a"
 // CHECK-DAG: %[[B:.*]] = tessera.param "b"

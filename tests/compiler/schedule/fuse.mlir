@@ -73,11 +73,11 @@ func.func @reduction(%x: tensor<16x32xf32> {tessera.name = "x"}) -> (tensor<16xf
 // -----
 
 // What is needed elsewhere cannot vanish in a reduction's prologue.
-// CHECK-LABEL: @kept_prologue
+// CHECK-LABEL: @parallel_prologue
 // CHECK-NEXT: %[[S:.*]] = tsched.call @k0_tanh(%arg0)
 // CHECK-NEXT: %[[Y:.*]] = tsched.call @k1_sum(%[[S]])
 // CHECK-NEXT: return %[[S]], %[[Y]]
-func.func @kept_prologue(%x: tensor<16x32xf32> {tessera.name = "x"})
+func.func @parallel_prologue(%x: tensor<16x32xf32> {tessera.name = "x"})
     -> (tensor<16x32xf32> {tessera.name = "s"}, tensor<32xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
   %s = tessera.tanh %x : tensor<16x32xf32>
   %y = tessera.sum %s {axes = [0]} : tensor<16x32xf32> -> tensor<32xf32>

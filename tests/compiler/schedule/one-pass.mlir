@@ -291,11 +291,11 @@ func.func @columns_gradient(%y: tensor<2x64x96xf32> {tessera.name = "y"}, %g: te
 
 // -----
 
-// CHECK-LABEL: func.func @sum_keeps(
+// CHECK-LABEL: func.func @sum_preserves(
 // CHECK: tsched.call @k0_mul_sum(
 // CHECK-NEXT: tsched.call @k1_reshape(
 // CHECK-NOT: kind = "rows"
-func.func @sum_keeps(%x: tensor<2x64x96xf32> {tessera.name = "x"}) -> (tensor<2x1x96xf32> {tessera.name = "out"}) attributes {tessera.entry = "infer"} {
+func.func @sum_preserves(%x: tensor<2x64x96xf32> {tessera.name = "x"}) -> (tensor<2x1x96xf32> {tessera.name = "out"}) attributes {tessera.entry = "infer"} {
   %q = tessera.mul %x, %x : tensor<2x64x96xf32>
   %s = tessera.sum %q {axes = [1]} : tensor<2x64x96xf32> -> tensor<2x96xf32>
   %r = tessera.reshape %s : tensor<2x96xf32> -> tensor<2x1x96xf32>

@@ -2,7 +2,7 @@
 // RUN: not tessera-opt -split-input-file --no-output -tsched-verify -tsched-apply -tsched-fuse %s 2>&1 | FileCheck %s
 
 func.func private @f() { return }
-// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0420] tsched.fuse: source is "me"; known are "default" "user" "autotune"
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0420] tsched.fuse: source is "me"; known are "default" "safe" "model" "user" "autotune"
 %g = tsched.fuse @f() {source = "me"}
 
 // -----
@@ -155,13 +155,13 @@ tsched.mesh.region "dp" {}
 
 // -----
 %g = tsched.fuse @f()
-// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0423] tsched.tile: candidate 1 is not an array of 1 to 8 sizes
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0423] tsched.tile: candidate 1 is not an array of 1 to 12 sizes
 tsched.tile %g candidates = [[1], "x"]
 
 // -----
 %g = tsched.fuse @f()
-// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0423] tsched.tile: chosen is not an array of 1 to 8 sizes
-tsched.tile %g chosen = [1, 2, 3, 4, 5, 6, 7, 8, 9]
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0423] tsched.tile: chosen is not an array of 1 to 12 sizes
+tsched.tile %g chosen = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]
 
 // -----
 %g = tsched.fuse @f()

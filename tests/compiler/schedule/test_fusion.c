@@ -6,8 +6,10 @@
 #include "compiler/schedule/fusion/fusion.h"
 
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { NODES = 60, OPERANDS = 3 };
 
@@ -366,4 +368,57 @@ Test(fusion, steps_that_stay_apart_are_not_merged, .fini = finish) {
         cr_assert_eq(plan_of(5).group_count, apart ? 2 : 1);
         finish();
     }
+}
+
+/* Layers side by side, as in a model that adds them up: a weight, its product with the source, a
+ * function of it, the sum so far; then the loss; then for each layer a slope, of its function and
+ * the loss, and a product with the source. */
+static tsr_fuse_node layer_node(uint32_t layers, uint32_t i, uint32_t out_reads[2]) {
+    static const tsr_fuse_kind kinds[] = {TSR_FUSE_SOURCE, TSR_FUSE_MATMUL, TSR_FUSE_MAP,
+                                          TSR_FUSE_MAP,    TSR_FUSE_MAP,    TSR_FUSE_MATMUL};
+    static const uint32_t operand_counts[] = {0, 2, 1, 2, 2, 2};
+    uint32_t loss = 4 * layers + 1, part = i ? (i - 1) % 4 : 0;
+    out_reads[0] = i ? i - 1 : 0;
+    out_reads[1] = part == 3 && i > 4 ? i - 4 : 0;
+    if (i == loss) part = 2;
+    if (i > loss) {
+        uint32_t layer = (i - loss - 1) / 2;
+        part = 4 + (i - loss - 1) % 2;
+        if (part == 4) out_reads[0] = 4 * layer + 3;
+        if (part == 4) out_reads[1] = loss;
+    }
+    return (tsr_fuse_node){.kind = kinds[part],
+                           .dtype = TSR_DTYPE_F32,
+                           .shape = square,
+                           .operand_count = operand_counts[part],
+                           .operands = out_reads,
+                           .weight = 1,
+                           .live_out = part == 5,
+                           .replaces = TSR_FUSE_NONE};
+}
+
+static double seconds_of_layers(uint32_t layers) {
+    uint32_t count = 6 * layers + 2, (*reads)[2] = calloc(count, sizeof *reads);
+    tsr_fuse_node *many = calloc(count, sizeof *many);
+    tsr_fuse_plan plan;
+    cr_assert(many && reads);
+    for (uint32_t i = 0; i < count; i++) many[i] = layer_node(layers, i, reads[i]);
+    clock_t begin = clock();
+    tsr_result result = tsr_fuse_plan_build(&ctx, many, count, &arena, &plan);
+    clock_t end = clock();
+    cr_assert_eq(result.code, TSR_OK, "%s", ctx.error.text);
+    cr_assert_lt(plan.group_count, 5 * layers, "nothing was fused");
+    finish();
+    free(many);
+    free(reads);
+    return (double)(end - begin) / CLOCKS_PER_SEC;
+}
+
+Test(fusion, time_is_linear_in_the_number_of_layers, .fini = finish) {
+    double few = INFINITY, many = INFINITY;
+    for (int round = 0; round < 2; round++) {
+        few = fmin(few, seconds_of_layers(4000));
+        many = fmin(many, seconds_of_layers(16000));
+    }
+    cr_assert_lt(many, 6 * few, "4,000 layers: %.3f s, 16,000: %.3f s", few, many);
 }

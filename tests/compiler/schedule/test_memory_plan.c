@@ -85,7 +85,7 @@ Test(memory_plan, no_values) {
     cr_assert_eq(plan.peak_bytes, 0);
 }
 
-Test(memory_plan, values_apart_in_time_share_a_place, .fini = finish) {
+Test(memory_plan, values_apart_in_time_share_an_offset, .fini = finish) {
     tsr_plan_value values[] = {{.size_bytes = 100, .first = 0, .last = 1},
                                {.size_bytes = 128, .first = 2, .last = 3}};
     tsr_workspace_plan plan = plan_of(values, 2);
@@ -116,7 +116,7 @@ Test(memory_plan, in_place_chain_needs_one_place, .fini = finish) {
     cr_assert_eq(plan.replaced_count, 2);
 }
 
-Test(memory_plan, a_place_is_taken_over_once, .fini = finish) {
+Test(memory_plan, memory_is_taken_over_once, .fini = finish) {
     static const uint32_t r0 = 0;
     tsr_plan_value values[] = {
         {.size_bytes = 64, .first = 0, .last = 1},
@@ -263,7 +263,7 @@ Test(memory_plan, larger_problems_are_near_the_floor, .fini = finish) {
 
 /* A sweep over the ends: among the values that are live at a command, those with neighbouring
  * offsets must not overlap. */
-static int by_place(const void *a, const void *b) {
+static int by_offset(const void *a, const void *b) {
     const uint64_t *x = a, *y = b;
     return x[0] < y[0] ? -1 : x[0] > y[0];
 }
@@ -279,7 +279,7 @@ static void check_apart_at(const tsr_plan_value *values, uint32_t count,
                      0);
         cr_assert_leq(live[used - 1][1], plan->peak_bytes);
     }
-    qsort(live, used, sizeof *live, by_place);
+    qsort(live, used, sizeof *live, by_offset);
     for (uint64_t i = 1; i < used; i++) cr_assert_leq(live[i - 1][1], live[i][0]);
     free(live);
 }

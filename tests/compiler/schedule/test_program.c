@@ -6,7 +6,7 @@
  */
 #include "compiler/graph/graph.h"
 #include "compiler/ir/attributes.h"
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 #include "compiler/schedule/config.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/target/host/host.h"
@@ -93,13 +93,29 @@ static int tensor_index(const fixture *f, const char *name) {
     return (int)(tensor - f->config.tensors);
 }
 
-/* Identities: inputs 1000 + i, tensors' old values 2000 + i, results 10000 + 100 * launch + i. */
+/* Each type of a hyper-parameter is an input of its own. */
+static int identity_of_number(const char *key, tsr_dtype dtype) {
+    int sum = 0;
+    for (const char *at = key; *at; at++) sum = (sum * 31 + *at) % 10007;
+    return 100000 + 16 * sum + (int)dtype;
+}
+
+static tsr_dtype type_of(MlirValue value) {
+    tsr_type type = {0};
+    cr_assert(tsr_value_type(value, &type));
+    return type.dtype;
+}
+
+/* Identities: inputs 1000 + i, tensors' old values 2000 + i, results 10000 + 100 * launch + i,
+ * hyper-parameters from 100000. */
 static int identity_of(const fixture *f, MlirOperation func, MlirValue value) {
     MlirOperation owner = tsr_value_owner(value);
     if (mlirOperationIsNull(owner)) return 1000 + (int)mlirBlockArgumentGetArgNumber(value);
     if (tsr_op_is(owner, TSR_GRAPH_RESHAPE)) /* a view: no launch made it */
         return identity_of(f, func, tsr_op_operand(owner, 0));
     if (tsr_op_is(owner, TSR_GRAPH_STEP)) return 999;
+    if (tsr_op_is(owner, TSR_GRAPH_HYPERPARAMETER))
+        return identity_of_number(tsr_op_string(owner, "key"), type_of(value));
     if (tsr_op_is(owner, TSR_GRAPH_CONSTANT))
         return 2000 + tensor_index(f, tsr_op_string(owner, TSR_CONSTANT_NAME));
     if (!tsr_op_is(owner, TSR_SCHED_CALL))
@@ -118,10 +134,12 @@ static void begin(machine *m, const tsr_config_entry *declared) {
         const tsr_program_buffer *buffer = &m->entry->buffers[i];
         m->held[i] = STALE;
         if (buffer->space == TSR_SPACE_TENSOR) m->held[i] = 2000 + (int)buffer->index;
-        if (buffer->space == TSR_SPACE_INPUT)
-            m->held[i] = declared->inputs[buffer->index].source == TSR_PORT_STEP
-                             ? 999
-                             : 1000 + (int)buffer->index;
+        if (buffer->space != TSR_SPACE_INPUT) continue;
+        const tsr_config_port *port = &declared->inputs[buffer->index];
+        m->held[i] = port->source == TSR_PORT_STEP ? 999
+                     : port->hyperparameter
+                         ? identity_of_number(port->hyperparameter->name, port->dtype)
+                         : 1000 + (int)buffer->index;
     }
 }
 

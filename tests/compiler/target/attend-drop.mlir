@@ -26,7 +26,7 @@ tile.func @attention(%q: memref<4x200x64xbf16>, %k: memref<2x200x64xbf16>, %v: m
   %rq = tile.alloc_shared swizzle = "xor" : !tile.shared<2x128x64xbf16>
   %rk = tile.alloc_shared swizzle = "xor" : !tile.shared<4x128x64xbf16>
   %ro = tile.alloc_shared swizzle = "xor" : !tile.shared<1x128x64xbf16>
-  tile.attend "forward"(%q, %k, %v, %o, %l, %fh, %e, %d) at [%h, %g, %r] through (%rq, %rk, %ro) {causal, turns, dropout = 0.1 : f64, stream = 77 : i64, scale = 0.125 : f64}
+  tile.attend "forward"(%q, %k, %v, %o, %l, %fh, %e, %d) at [%h, %g, %r] through (%rq, %rk, %ro) {causal, pingpong, dropout = 0.1 : f64, stream = 77 : i64, scale = 0.125 : f64}
       : (memref<4x200x64xbf16>, memref<2x200x64xbf16>, memref<2x200x64xbf16>, memref<4x200x64xbf16>, memref<4x200xf32>, memref<2xi64>, memref<i64>, memref<i64>),
         (!tile.shared<2x128x64xbf16>, !tile.shared<4x128x64xbf16>, !tile.shared<1x128x64xbf16>)
   tile.return

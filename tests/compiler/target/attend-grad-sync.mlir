@@ -35,7 +35,7 @@
 // CHECK: cvt.rn.bf16x2.f32
 // CHECK: ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16
 // CHECK: mma.sync
-// Both gradients, by the places of keys and values.
+// Both gradients, by the rows of keys and values.
 // CHECK: st.shared.b32
 // CHECK: st.global.v4.b32
 // CHECK: st.shared.b32

@@ -26,7 +26,7 @@
 // CHECK: cvt.rn.bf16x2.f32
 // CHECK: ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16
 // CHECK: mma.sync
-// The result, by the place of the queries.
+// The result, by the rows of the queries.
 // CHECK: lg2.approx.ftz.f32
 // CHECK: st.global.f32
 // CHECK: bar.warp.sync

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a result is computed with comes by the copy engine, box by box, to the places that the result leaves from; f32 leaves by them, too.
+// What a result is computed with comes by the copy engine, box by box, to the slots that the result leaves from; f32 leaves by them, too.
 // RUN: tile-code cuda:sm_90a text %s %t && FileCheck %s --input-file=%t
 
-// The first thread of a warp group asks for as many boxes as there are places, when what left from them is read.
+// The first thread of a warp group asks for as many boxes as there are slots, when what left from them is read.
 // CHECK: setmaxnreg.inc
 // CHECK: cp.async.bulk.wait_group.read 0
 // CHECK-COUNT-2: cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes
 // CHECK-NOT: cp.async.bulk.tensor.2d.shared::cluster
 // CHECK: wgmma.mma_async
 // CHECK: wgmma.wait_group.sync.aligned 0
-// Box 0: its place is waited for, read and written; box 2 is asked for when it has left.
+// Box 0: its slot is waited for, read and written; box 2 is asked for when it has left.
 // CHECK: mbarrier.try_wait.parity.shared.b64
 // CHECK-COUNT-8: ld.shared.v2.f32
 // CHECK-COUNT-8: st.shared.v2.f32

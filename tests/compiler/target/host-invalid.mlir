@@ -54,7 +54,7 @@ tessera_target.data "" dense<1.0> : tensor<2xf32>
 
 // -----
 // CHECK: [[@LINE+1]]:1: error: [TSR-0502] tessera_target.data: tensor 'w' has an element type no tensor has
-tessera_target.data "w" dense<1> : tensor<2xi16>
+tessera_target.data "w" dense<1> : tensor<2xi24>
 
 // -----
 // CHECK: [[@LINE+1]]:1: error: [TSR-0502] tessera_target.document: there is no document 'novel'
@@ -91,7 +91,14 @@ tessera_target.func @f workspace 0 {
 // -----
 tessera_target.func @f workspace 0 {
   // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0502] tessera_target.output: its type is not a static, dense buffer of a tensor
-  %h = tessera_target.output 0 : memref<4xi16>
+  %h = tessera_target.output 0 : memref<4xi24>
+}
+
+// -----
+tessera_target.func @f workspace 0 {
+  %h = tessera_target.output 0 : memref<4xf32>
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0502] tessera_target.verify: low is 1, high is 0; expected them in order
+  tessera_target.verify %h {low = 1.0, high = 0.0} : memref<4xf32>
 }
 
 // -----
@@ -168,6 +175,8 @@ tessera_target.func @f workspace 0 {
 
 // -----
 tessera_target.func @f workspace 0 {
+  // CHECK: [[@LINE+1]]:8: error: [TSR-0502] tessera_target.size: a size is a memref<i64>
+  %s = tessera_target.size 0 : memref<1xi64>
   // CHECK: [[@LINE+1]]:8: error: [TSR-0502] tessera_target.vrank_number: a virtual rank's number is a memref<i64>
   %n = tessera_target.vrank_number : memref<1xi64>
 }

@@ -40,6 +40,8 @@ tessera_target.func @infer workspace 256 {
   tessera_target.launch @p0(%w) writes(%p) : (memref<64xf32>) -> memref<64xf32>
   // CHECK: tessera_target.launch @k0(%[[X]], %[[W]]) writes(%[[H]]) : (memref<64xui8>, memref<64xf32>) -> memref<64xf32>
   tessera_target.launch @k0(%x, %w) writes(%h) : (memref<64xui8>, memref<64xf32>) -> memref<64xf32>
+  // CHECK: tessera_target.verify %[[H]] {high = 1.000000e+00 : f64, low = -1.000000e+00 : f64} : memref<64xf32>
+  tessera_target.verify %h {low = -1.0, high = 1.0} : memref<64xf32>
   // CHECK: tessera_target.copy %[[Y]], %[[H]] : memref<64xf32>
   tessera_target.copy %y, %h : memref<64xf32>
 }

@@ -83,19 +83,19 @@ class Memory:
     def __init__(self):
         self.written = {}  # space -> [(begin, end, tag, offset)]
 
-    def write(self, place, tag, first=0):
-        space, begin, end = place
-        kept = []
+    def write(self, slot, tag, first=0):
+        space, begin, end = slot
+        left = []
         for b, e, t, o in self.written.get(space, []):
             if b < begin:
-                kept.append((b, min(e, begin), t, o))
+                left.append((b, min(e, begin), t, o))
             if e > end:
-                kept.append((max(b, end), e, t, o + max(b, end) - b))
-        self.written[space] = sorted([r for r in kept if r[0] < r[1]] + [(begin, end, tag, first)])
+                left.append((max(b, end), e, t, o + max(b, end) - b))
+        self.written[space] = sorted([r for r in left if r[0] < r[1]] + [(begin, end, tag, first)])
 
-    def read(self, place):
+    def read(self, slot):
         """[(tag, offset, bytes)], of adjacent ones that belong together one."""
-        space, begin, end = place
+        space, begin, end = slot
         found = []
         for b, e, t, o in self.written.get(space, []):
             if e <= begin or b >= end:
@@ -119,7 +119,7 @@ def meet(a, b):
     return a[0] == b[0] and a[1] < b[2] and b[1] < a[2]
 
 
-PLACE = re.compile(r'(%\w+) = tessera_target\.(alloc|host_alloc|tensor|input|output) (?:offset )?(\S+).*: memref<([\w]+)>')
+SLOT = re.compile(r'(%\w+) = tessera_target\.(alloc|host_alloc|tensor|input|output) (?:offset )?(\S+).*: memref<([\w]+)>')
 LAUNCH = re.compile(r'tessera_target\.launch @\w+\((.*?)\) writes\((.*?)\)')
 COPY = re.compile(r'tessera_target\.copy (%\w+), (%\w+)')
 BEGIN = re.compile(r'(%\w+) = tessera_target\.(offload|prefetch) (%\w+), (%\w+)')
@@ -131,15 +131,15 @@ class Walk:
 
     def __init__(self, text, entry):
         func = re.search(rf'tessera_target\.func @{entry} workspace (\d+).*?^  }}', text, re.M | re.S)
-        self.workspace, self.memory, self.places = int(func[1]), Memory(), {}
+        self.workspace, self.memory, self.slots = int(func[1]), Memory(), {}
         self.begun, self.seen, self.offloaded, self.most = {}, [], 0, 0
         entered = None
         lines = [line.strip() for line in func[0].splitlines()]
         launched = [number for number, line in enumerate(lines) if LAUNCH.match(line)]
         self.launches = {number: i for i, number in enumerate(launched)}
         for number, line in enumerate(lines):
-            if found := PLACE.match(line):
-                self.place(*found.groups())
+            if found := SLOT.match(line):
+                self.slot(*found.groups())
             else:
                 self.run(number, line)
             if 'tessera_target.enter' in line:
@@ -148,12 +148,12 @@ class Walk:
                 self.again(entered, lines[entered:number])
         assert not self.begun
 
-    def place(self, name, kind, where, memref):
+    def slot(self, name, kind, where, memref):
         begin, space = (int(where), kind) if 'alloc' in kind else (0, kind + where)
-        self.places[name] = (space, begin, begin + size_of(memref))
-        assert kind != 'alloc' or self.places[name][2] <= self.workspace
+        self.slots[name] = (space, begin, begin + size_of(memref))
+        assert kind != 'alloc' or self.slots[name][2] <= self.workspace
         if kind in ('tensor', 'input'):
-            self.memory.write(self.places[name], space)
+            self.memory.write(self.slots[name], space)
 
     def again(self, first, lines):
         """The region's commands run once more, and read what they did."""
@@ -165,28 +165,28 @@ class Walk:
         assert repeated == self.seen[before - len(repeated):before], 'a region that runs again reads something else'
         del self.seen[before:]
 
-    def touch(self, place, writes):
+    def touch(self, slot, writes):
         for to, source in self.begun.values():
-            assert not meet(place, to), f'{place} is in use before a copy to {to} is awaited'
-            assert not (writes and meet(place, source)), f'{place} is written before a copy of it is awaited'
+            assert not meet(slot, to), f'{slot} is in use before a copy to {to} is awaited'
+            assert not (writes and meet(slot, source)), f'{slot} is written before a copy of it is awaited'
 
     def run(self, number, line):
         if found := LAUNCH.match(line):
-            reads, writes = [[self.places[n] for n in part.split(', ')] for part in found.groups()]
-            for place in reads:
-                self.touch(place, False)
-            self.seen.append([self.memory.read(place) for place in reads])
-            for i, place in enumerate(writes):
-                self.touch(place, True)
-                self.memory.write(place, (self.launches[number], i))
+            reads, writes = [[self.slots[n] for n in part.split(', ')] for part in found.groups()]
+            for slot in reads:
+                self.touch(slot, False)
+            self.seen.append([self.memory.read(slot) for slot in reads])
+            for i, slot in enumerate(writes):
+                self.touch(slot, True)
+                self.memory.write(slot, (self.launches[number], i))
         elif found := COPY.match(line):
-            to, source = self.places[found[1]], self.places[found[2]]
+            to, source = self.slots[found[1]], self.slots[found[2]]
             self.touch(source, False)
             self.touch(to, True)
             self.seen.append([self.memory.read(source)])
             self.memory.copy(to, self.memory.read(source))
         elif found := BEGIN.match(line):
-            to, source = self.places[found[3]], self.places[found[4]]
+            to, source = self.slots[found[3]], self.slots[found[4]]
             self.touch(source, False)
             self.touch(to, True)
             self.begun[found[1]] = (to, source)

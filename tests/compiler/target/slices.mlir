@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts of vectors as large as a warp holds: the registers of the second half alone are loaded, each from its place.
+// Parts of vectors as large as a warp holds: the registers of the second half alone are loaded, each from its position.
 // RUN: tile-code cuda:sm_80 text %s %t && FileCheck %s --input-file=%t
 // RUN: sed 's/8192/1024/g; s/4096/512/g' %s > %t.mlir && tile-code cuda:sm_80 text %t.mlir %t && FileCheck %s --check-prefix=LESS --input-file=%t
 

@@ -5,7 +5,7 @@
  */
 #include "compiler/compile.h"
 #include "compiler/ir/mlir.h"
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 #include "compiler/target/ptxas.h"
 #include "compiler/target/target.h"
 #include "manifests/fatbin.h"

@@ -7,10 +7,11 @@
  *
  * With `code`, `ptxas` translates and one line is written for each kernel: its name, registers,
  * bytes spilt, bytes of shared memory. The exit code is 1 if a kernel spills, 77 without `ptxas`.
+ * For an AMD GPU, OUT is the code object itself.
  */
 #include "compiler/ir/attributes.h"
 #include "compiler/ir/mlir.h"
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 #include "compiler/target/ptxas.h"
 #include "compiler/target/target.h"
 #include "compiler/tile/tile.h"
@@ -53,6 +54,16 @@ static tsr_result tell(tsr_ctx *ctx, MlirModule module, const void *code, size_t
     return TSR_SUCCESS;
 }
 
+static tsr_result write_object(tsr_ctx *ctx, MlirModule module, const void *code, size_t size,
+                               tsr_arena *arena, const char *path, int *out_status) {
+    tsr_fatbin fatbin;
+    bool spills = false;
+    TRY(ctx, tell(ctx, module, code, size, arena, &spills));
+    TRY(ctx, tsr_fatbin_decode(ctx, code, size, arena, &fatbin));
+    *out_status = spills;
+    return write_file(ctx, path, fatbin.images[0].bytes, fatbin.images[0].size_bytes);
+}
+
 static tsr_result make(tsr_ctx *ctx, char **arguments, tsr_diag_list *diags, tsr_arena *arena,
                        int *out_status) {
     const tsr_target *target = NULL;
@@ -75,6 +86,8 @@ static tsr_result make(tsr_ctx *ctx, char **arguments, tsr_diag_list *diags, tsr
         return write_file(ctx, arguments[4], out, strlen(out));
     }
     TRY(ctx, tsr_target_compile(ctx, module, target, arena, &code, &size));
+    if (target->family == TSR_FAMILY_HIP)
+        return write_object(ctx, module, code, size, arena, arguments[4], out_status);
     TRY(ctx, tsr_ptxas_find(ctx, NULL, getenv("PATH"), "/usr/local/cuda/bin", arena, &ptxas));
     *out_status = 77;
     if (!ptxas.path) return TSR_SUCCESS;

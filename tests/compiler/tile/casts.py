@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """casts.py TOOLS: `tessera.cast` between every two types rounds once, to nearest even; to integers it truncates and saturates.
+`tessera.bitcast` between every two types of one width leaves the bits as they are, those of NaN too.
 
 Sources and results of 8 and 16 bits are tested exhaustively: every number of the source; for every number of the result, the
 number itself, the tie between it and the next one, and one ulp of the source around both. For results of 32 and 64 bits, the
@@ -24,9 +25,12 @@ from product import LEVELS, cpu_levels  # noqa: E402
 
 # Bits of the fraction with the leading one, the lowest exponent of a unit in the last place, the largest exponent.
 FLOATS = {'f64': (53, -1074, 1023), 'f32': (24, -149, 127), 'bf16': (8, -133, 127), 'f16': (11, -24, 15)}
-INTS = {'i64': (-2**63, 2**63 - 1), 'i32': (-2**31, 2**31 - 1), 'i8': (-128, 127), 'ui8': (0, 255), 'i1': (0, 1)}
-BITS = {'f64': 64, 'f32': 32, 'bf16': 16, 'f16': 16, 'i64': 64, 'i32': 32, 'i8': 8, 'ui8': 8, 'i1': 8}
-STORED = {'f64': '<f8', 'f32': '<f4', 'bf16': 'V2', 'f16': '<f2', 'i64': '<i8', 'i32': '<i4', 'i8': 'i1', 'ui8': 'u1', 'i1': '?'}
+INTS = {'i64': (-2**63, 2**63 - 1), 'i32': (-2**31, 2**31 - 1), 'i16': (-2**15, 2**15 - 1), 'i8': (-128, 127),
+        'ui64': (0, 2**64 - 1), 'ui32': (0, 2**32 - 1), 'ui16': (0, 2**16 - 1), 'ui8': (0, 255), 'i1': (0, 1)}
+UNSIGNED = [kind for kind, (low, _) in INTS.items() if low == 0]
+BITS = {'f64': 64, 'f32': 32, 'bf16': 16, 'f16': 16, 'i64': 64, 'i32': 32, 'i16': 16, 'i8': 8, 'ui64': 64, 'ui32': 32, 'ui16': 16, 'ui8': 8, 'i1': 8}
+STORED = {'f64': '<f8', 'f32': '<f4', 'bf16': 'V2', 'f16': '<f2', 'i64': '<i8', 'i32': '<i4', 'i16': '<i2', 'i8': 'i1', 'ui64': '<u8',
+          'ui32': '<u4', 'ui16': '<u2', 'ui8': 'u1', 'i1': '?'}
 TYPES = [*FLOATS, *INTS]
 U = np.uint64
 TIES = 1000
@@ -55,8 +59,8 @@ def length(m):
 def decoded(bits, kind):
     """Sign, m and e of bits of a type, m * 2^e being the number's size; and which are infinite, and NaN."""
     if kind in INTS:
-        signed = bits.astype(U) if kind in ('ui8', 'i1') else bits.view(f'<i{BITS[kind] // 8}').astype(np.int64).view(U)
-        negative = (signed >> U(63)).astype(bool) & (kind not in ('ui8', 'i1'))
+        signed = bits.astype(U) if kind in UNSIGNED else bits.view(f'<i{BITS[kind] // 8}').astype(np.int64).view(U)
+        negative = (signed >> U(63)).astype(bool) & (kind not in UNSIGNED)
         none = np.zeros(bits.shape, bool)
         return negative, np.where(negative, ~signed + U(1), signed), np.zeros(bits.shape, np.int64), none, none
     p, low, top = FLOATS[kind]
@@ -80,7 +84,7 @@ def cast(bits, source, target):
     if target in INTS:
         low, high = INTS[target]
         whole = shifted(m, e)
-        large = infinite | (length(m) + e > 63)
+        large = infinite | (length(m) + e > (64 if low == 0 else 63))
         below, above = U(-low), U(high)
         size = np.where(negative, np.where(large | (whole > below), below, whole), np.where(large | (whole > above), above, whole))
         size = np.where(nan, U(0), size)
@@ -88,13 +92,13 @@ def cast(bits, source, target):
     p, least, top = FLOATS[target]
     unit = np.maximum(length(m) + e - p, least)  # exponent of the last place
     drop = unit - e
-    kept = shifted(m, -drop)
+    mantissa = shifted(m, -drop)
     half = np.where((drop > 0) & (drop <= 64), U(1) << np.clip(drop - 1, 0, 63).astype(U), U(0))
-    rest = m - np.where((drop > 0) & (drop < 64), kept << np.clip(drop, 0, 63).astype(U), np.where(drop > 0, U(0), m))
-    up = (drop > 0) & (drop <= 64) & ((rest > half) | ((rest == half) & (kept % U(2) == 1)))
-    kept += up.astype(U)
+    rest = m - np.where((drop > 0) & (drop < 64), mantissa << np.clip(drop, 0, 63).astype(U), np.where(drop > 0, U(0), m))
+    up = (drop > 0) & (drop <= 64) & ((rest > half) | ((rest == half) & (mantissa % U(2) == 1)))
+    mantissa += up.astype(U)
     # A carry out of the fraction is the next exponent, and so are the bits.
-    result = np.where(kept < U(1 << (p - 1)), kept, ((unit - least).astype(U) << U(p - 1)) + kept)
+    result = np.where(mantissa < U(1 << (p - 1)), mantissa, ((unit - least).astype(U) << U(p - 1)) + mantissa)
     infinity = U(2**(BITS[target] - p) - 1) << U(p - 1)
     result = np.where(infinite | (result > infinity) | (unit > top - p + 1), infinity, result)
     result = np.where(nan, infinity | U(1 << (p - 2)), result)
@@ -108,8 +112,8 @@ def encoded(m, e, kind):
         return size[(length(m) + e <= 64) & (size <= U(INTS[kind][1]))].astype(unsigned(BITS[kind]))
     p, least, top = FLOATS[kind]
     unit = np.maximum(length(m) + e - p, least)
-    kept = shifted(m, e - unit)
-    bits = np.where(kept < U(1 << (p - 1)), kept, ((unit - least).astype(U) << U(p - 1)) + kept)
+    mantissa = shifted(m, e - unit)
+    bits = np.where(mantissa < U(1 << (p - 1)), mantissa, ((unit - least).astype(U) << U(p - 1)) + mantissa)
     return bits[unit <= top - p + 1].astype(unsigned(BITS[kind]))
 
 
@@ -170,29 +174,30 @@ def read(path, kind):
 
 def main():
     tools, random = pathlib.Path(sys.argv[1]), np.random.default_rng(26)
-    pairs = [(s, t) for s in TYPES for t in TYPES if s != t]
-    given = {pair: sources(*pair, random) for pair in pairs}
+    pairs = [('cast', s, t) for s in TYPES for t in TYPES if s != t]
+    pairs += [('bitcast', s, t) for _, s, t in pairs if BITS[s] == BITS[t] and 'i1' not in (s, t)]
+    given = {(op, s, t): sources(s, t, random) for op, s, t in pairs}
     source = ''.join(
-        f'func.func @{s}_{t}(%x: tensor<{len(x)}x{s}> {{tessera.name = "x"}}) -> (tensor<{len(x)}x{t}> {{tessera.name = "y"}})'
-        f' attributes {{tessera.entry = "infer"}} {{\n  %y = tessera.cast %x : tensor<{len(x)}x{s}> to tensor<{len(x)}x{t}>\n'
-        f'  return %y : tensor<{len(x)}x{t}>\n}}\n' for (s, t), x in given.items())
+        f'func.func @{op}_{s}_{t}(%x: tensor<{len(x)}x{s}> {{tessera.name = "x"}}) -> (tensor<{len(x)}x{t}> {{tessera.name = "y"}})'
+        f' attributes {{tessera.entry = "infer"}} {{\n  %y = tessera.{op} %x : tensor<{len(x)}x{s}> -> tensor<{len(x)}x{t}>\n'
+        f'  return %y : tensor<{len(x)}x{t}>\n}}\n' for (op, s, t), x in given.items())
     failures = 0
     with tempfile.TemporaryDirectory() as where:
         work = pathlib.Path(where)
         (work / 'm.mlir').write_text(source, encoding='utf-8')
         targets = ','.join([f'cpu:{level}' for level in LEVELS] + ['cuda:sm_90a'])
         subprocess.run([tools / 'tessera-aot', 'build', work / 'm.mlir', '-o', work / 'm.tsb', '--target', targets], check=True)
-        for (s, t), x in given.items():
+        for (op, s, t), x in given.items():
             store(work / 'x.npy', x, s)
-            want = cast(x, s, t)
+            want = cast(x, s, t) if op == 'cast' else x
             for level in cpu_levels():
-                subprocess.run([tools / 'tessera-run', work / 'm.tsb', '--entry', f'{s}_{t}', '--cpu', level, '--quiet',
+                subprocess.run([tools / 'tessera-run', work / 'm.tsb', '--entry', f'{op}_{s}_{t}', '--cpu', level, '--quiet',
                                 '--input', f'x={work / "x.npy"}', '--output', f'y={work / "y.npy"}'], check=True)
                 got = read(work / 'y.npy', t)
-                wrong = compared(got, want, t)
+                wrong = compared(got, want, t) if op == 'cast' else np.flatnonzero(got != want)
                 failures += len(wrong) > 0
                 for i in wrong[:3]:
-                    print(f'{s} to {t}, {level}: {len(wrong)} of {len(x)} are wrong; {x[i]:#x} gives {got[i]:#x}, expected {want[i]:#x}')
+                    print(f'{op} {s} to {t}, {level}: {len(wrong)} of {len(x)} are wrong; {x[i]:#x} gives {got[i]:#x}, expected {want[i]:#x}')
     count = sum(map(len, given.values()))
     print(f'{len(pairs)} pairs of types, {count} numbers, {len(cpu_levels())} levels, {failures} failures')
     sys.exit(failures > 0)

@@ -51,6 +51,12 @@ const math_function math_functions[MATH_FUNCTIONS] = {
     [MATH_GELU_TANH] = {"gelu_tanh", "gelu %x {approximate = \"tanh\"}", gelu_tanh, gelu_tanhl, 8,
                         16},
     [MATH_RSQRT] = {"rsqrt", "rsqrt %x", rsqrt, rsqrtl, 1.5, 1.5},
+    [MATH_SIN] = {"sin", "sin %x", sin, sinl, 0.502, 0.8},
+    [MATH_COS] = {"cos", "cos %x", cos, cosl, 0.502, 0.8},
+    [MATH_TAN] = {"tan", "tan %x", tan, tanl, 0.502, 1.1},
+    [MATH_ASIN] = {"asin", "asin %x", asin, asinl, 0.502, 0.65},
+    [MATH_ACOS] = {"acos", "acos %x", acos, acosl, 0.502, 0.65},
+    [MATH_ATAN] = {"atan", "atan %x", atan, atanl, 0.502, 0.8},
 };
 
 /* The reciprocal of a unit in the last place of a float near `exact`: 2^-e for the unit 2^e. It

@@ -26,6 +26,12 @@ enum {
     MATH_GELU,
     MATH_GELU_TANH,
     MATH_RSQRT,
+    MATH_SIN,
+    MATH_COS,
+    MATH_TAN,
+    MATH_ASIN,
+    MATH_ACOS,
+    MATH_ATAN,
     MATH_FUNCTIONS
 };
 extern const math_function math_functions[MATH_FUNCTIONS];

@@ -7,7 +7,7 @@
 #define TSR_TESTS_TILE_HARNESS_H
 
 #include "compiler/ir/mlir.h"
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 #include "compiler/target/target.h"
 #include "runtime/base/kernel.h"
 

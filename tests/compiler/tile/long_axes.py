@@ -23,6 +23,9 @@ except ImportError as error:
 
 import order
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / 'oracle'))
+from product import load, save  # noqa: E402
+
 GPU, CPU = 'cuda:sm_90a', 'cpu:x86-64-v3'
 BLOCK = 256
 
@@ -149,8 +152,9 @@ def typed(generator, name):
     return {n: (values, types[n][1]) for n, values in make(generator, name).items()}
 
 
-def judge(name, inputs, got):
+def judge(name, inputs, results):
     """None, or what is wrong."""
+    got = results['y']
     if name in GROUPS:
         right = GROUPS[name][3](*(v.astype(np.float64) if v.dtype == np.float32 else v for v in inputs.values()))
         error = np.linalg.norm(got - right) / np.linalg.norm(right)
@@ -158,7 +162,7 @@ def judge(name, inputs, got):
     if name in PRODUCTS:
         a, b = inputs.values()
         expected = order.product(a.T if PRODUCTS[name][0] else a, b)
-        if expected.tobytes() != got.tobytes():
+        if expected.tobytes() != got.astype(np.float32).tobytes():
             return f'{np.count_nonzero(expected != got)} of {got.size} numbers have another order'
         right, size, other = products(PRODUCTS[name][0])[1](a, b)
     else:
@@ -187,8 +191,18 @@ def build(aot, folder, assembler, program, other_program):
     return folder / 'cpu.tsb', folder / 'gpu.tsb'
 
 
+def run(tool, bundle, folder, name, inputs, outputs):
+    """{output: values}; inputs {name: (values, element type)}"""
+    given, made = folder / 'in.safetensors', folder / 'out.safetensors'
+    made.unlink(missing_ok=True)
+    save(given, inputs)
+    call(tool, bundle, '--quiet', '--entry', name, *(f for n in inputs for f in ('--input', f'{n}={given}:{n}')),
+         *(f for n in outputs for f in ('--output', f'{n}={made}')))
+    return {n: values for n, (values, _) in load(made).items()}
+
+
 def check(arguments, text_of, names, make_inputs, judge_result, others=None):
-    """Runs the entries of these names, of the others (None: of all) also the GPU's Tile IR; the exit code."""
+    """Runs the entries of these names, of the others (None: of all) also the GPU's Tile IR; the exit code. names: {name: its outputs}."""
     others = list(names) if others is None else others
     aot, tool, assembler = arguments[:3]
     seed = int(arguments[3]) if len(arguments) > 3 else random.randrange(1 << 30)
@@ -197,21 +211,17 @@ def check(arguments, text_of, names, make_inputs, judge_result, others=None):
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         bundles = build(aot, folder, assembler, text_of(names), text_of(others))
-        for name in names:
-            inputs, results = make_inputs(generator, name), []
-            for n, values in inputs.items():
-                np.save(folder / f'{n}.npy', values)
-            for bundle in bundles[:1 + (name in others)]:
-                call(tool, bundle, '--quiet', '--entry', name, *(f for n in inputs for f in ('--input', f'{n}={folder / n}.npy')),
-                     '--output', f'y={folder}/y.npy')
-                results.append(np.load(folder / 'y.npy'))
-            why = judge_result(name, inputs, results[0])
-            if results[0].tobytes() != results[-1].tobytes():
-                why = f'{np.count_nonzero(results[0] != results[-1])} numbers of the GPU differ'
+        for name, outputs in names.items():
+            inputs = make_inputs(generator, name)
+            results = [run(tool, bundle, folder, name, inputs, outputs) for bundle in bundles[:1 + (name in others)]]
+            why = judge_result(name, {n: values for n, (values, _) in inputs.items()}, results[0])
+            for n in outputs:
+                if results[0][n].tobytes() != results[-1][n].tobytes():
+                    why = f'{np.count_nonzero(results[0][n] != results[-1][n])} numbers of {n} of the GPU differ'
             failures += why is not None
             print(f'{name}: {why or "good"}')
     return 1 if failures else 0
 
 
 if __name__ == '__main__':
-    sys.exit(check(sys.argv[1:], lambda _: source(large=True), entries(True), make, judge))
+    sys.exit(check(sys.argv[1:], lambda _: source(large=True), dict.fromkeys(entries(True), ['y']), typed, judge))

@@ -18,11 +18,11 @@
 // NATIVE: arith.minsi
 // NATIVE: scf.for
 // NATIVE: tile.attend "forward"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) at[%{{.*}}, %{{.*}}, %{{.*}}]
-// NATIVE-SAME: {causal, scale = 1.250000e-01 : f64, turns}
+// NATIVE-SAME: {causal, pingpong, scale = 1.250000e-01 : f64}
 // NATIVE: tile.func @k1_attention({{.*}} grid 25 warps 8
 // NATIVE-NOT: scf.for
 // NATIVE: tile.attend "forward"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) at[
-// NATIVE-SAME: {scale = 3.000000e-01 : f64, turns}
+// NATIVE-SAME: {pingpong, scale = 3.000000e-01 : f64}
 // NATIVE: tile.func @k2_attention(
 // NATIVE-NOT: tile.attend
 // NATIVE: tile.func @k3_attention(
@@ -30,12 +30,12 @@
 // Weights that fall do so there, too; but not where nearly all do.
 // NATIVE: tile.func @k4_attention(
 // NATIVE: tile.attend "forward"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %arg3, %arg4, %arg5) at[
-// NATIVE-SAME: {causal, dropout = 1.000000e-01 : f64, scale = 1.250000e-01 : f64, stream = 9 : i64, turns}
+// NATIVE-SAME: {causal, dropout = 1.000000e-01 : f64, pingpong, scale = 1.250000e-01 : f64, stream = 9 : i64}
 // NATIVE: tile.func @k5_attention(
 // NATIVE-NOT: tile.attend
 // NATIVE: ---- tile cuda:sm_80
 
-// With mma.sync a program has one tile, the last one first; the result leaves by the place of the queries.
+// With mma.sync a program has one tile, the last one first; the result leaves by the rows of the queries.
 // SYNC: ---- tile cuda:sm_80
 // SYNC: tile.func @k0_attention({{.*}} grid 80 warps 4 attributes {{.*}}tile = [128, 64, 3, 0]
 // SYNC: %[[LAST:.*]] = arith.constant 4 : index

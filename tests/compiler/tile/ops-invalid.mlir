@@ -242,7 +242,7 @@ tile.func @f(%a: memref<512x256xbf16>) grid 1 warps 4 {
   %t = arith.constant 1 : index
   %ring = tile.alloc_shared swizzle = "xor" : !tile.shared<4x128x64xbf16>
   tile.async_copy %a[%s, %s], %ring stage %s : memref<512x256xbf16>, !tile.shared<4x128x64xbf16>
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0704] tile.async_copy: is not in the same place, with the same stage, as the program's first copy
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0704] tile.async_copy: is not at the same position, with the same stage, as the first copy of the program
   tile.async_copy %a[%s, %s], %ring stage %t : memref<512x256xbf16>, !tile.shared<4x128x64xbf16>
   tile.return
 }

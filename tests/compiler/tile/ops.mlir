@@ -18,6 +18,11 @@ tile.func @ops(%x: memref<4x8xf32>, %l: memref<4xi64>) grid 4 {
   %i = tile.load %l[%p] : memref<4xi64> -> i64
   // CHECK: tile.check_index %[[I]] below 10 of 1[%[[P]]]
   %v = tile.check_index %i below 10 of 1 [%p]
+  // CHECK: tile.check_index %[[I]] below 10 size %[[P]] of 1[%[[P]]]
+  %vs = tile.check_index %i below 10 size %p of 1 [%p]
+  %w = arith.constant dense<-1> : vector<16xi32>
+  // CHECK: tile.dot_bytes %[[W:.*]], %[[W]], %[[W]] {a_unsigned} : vector<16xi32>
+  %db = tile.dot_bytes %w, %w, %w {a_unsigned} : vector<16xi32>
   %m = vector.create_mask %p : vector<8xi1>
   // CHECK: %[[V:.*]] = tile.load %[[X]][%[[P]]] mask %[[M:.*]] : vector<8xi1> : memref<4x8xf32> -> vector<8xf32>
   %a = tile.load %x[%p] mask %m : vector<8xi1> : memref<4x8xf32> -> vector<8xf32>

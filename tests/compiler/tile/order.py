@@ -27,8 +27,8 @@ def reduce_chunk(how, rows, first):
 
 def reduce(how, x, axes, first=0):
     """Over these axes: in one chunk, or in chunks and a tree."""
-    kept = [d for d in range(x.ndim) if d not in axes]
-    rows = x.transpose(list(axes) + kept).reshape(-1, *(x.shape[d] for d in kept))
+    parallel = [d for d in range(x.ndim) if d not in axes]
+    rows = x.transpose(list(axes) + parallel).reshape(-1, *(x.shape[d] for d in parallel))
     if len(rows) <= SUM_SHORT:
         return reduce_chunk(how, rows, first)
     return tree(how, [reduce_chunk(how, rows[i:i + SUM_CHUNK], first) for i in range(0, len(rows), SUM_CHUNK)])

@@ -75,7 +75,7 @@
 // PROGRAM: entry @dense
 // PROGRAM: workspace +{{.*}} : 2048x776xbf16
 // PROGRAM: entry @prepacked
-// PROGRAM: prepared {{.*}} : 512x1024xbf16
+// PROGRAM: prepacked {{.*}} : 512x1024xbf16
 // PROGRAM: entry @reshaped {{.*}}: workspace 4194304 bytes
 // PROGRAM: workspace +0 : 2048x1024xbf16
 // PROGRAM: workspace +0 : 4x512x1024xbf16

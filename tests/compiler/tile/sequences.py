@@ -54,7 +54,7 @@ REDUCE = {
     'long': ((2003, 190), [0], 'sum', 'f32', True),
     'wide': ((1030, 2051), [0], 'sum', 'f32', False),
     'few': ((100003, 3), [0], 'sum', 'f32', False),
-    'places': ((2, 1100, 80), [1], 'sum', 'f64', False),
+    'positions': ((2, 1100, 80), [1], 'sum', 'f64', False),
     'product': ((2048, 160), [0], 'reduce_prod', 'f32', False),
     # More than one chunk: the last with one row, with fewer than 64, with some more.
     'chunks': ((16385, 21), [0], 'sum', 'f32', True),
@@ -62,7 +62,7 @@ REDUCE = {
     'chunks_whole': ((32768, 32), [0], 'sum', 'f32', False),
     'chunks_between': ((2, 16420, 33), [1], 'reduce_prod', 'f32', False),
     'chunks_apart': ((131, 2, 151, 9), [0, 2], 'sum', 'f32', False),
-    'chunks_places': ((9, 16400, 2), [1], 'sum', 'f64', False),
+    'chunks_positions': ((9, 16400, 2), [1], 'sum', 'f64', False),
     'chunks_wide': ((18433, 70), [0], 'reduce_max', 'f32', False),
     # The last axis, too: one kernel.
     'run': ((3, 50257), [1], 'sum', 'f32', True),
@@ -187,7 +187,7 @@ def build(aot, folder, assembler):
             made = (folder / 'tile.sm_90a.mlir').read_text('utf-8')
             if re.search(r'^ *%\w+ = tessera.constant', made, re.MULTILINE):
                 sys.exit('a constant is a tensor')
-            missing = [n for n in SCATTER if f'@{n}' not in made] + [s for s in ('_count0', '_place1', '_starts', '_parts') if s not in made]
+            missing = [n for n in SCATTER if f'@{n}' not in made] + [s for s in ('_count0', '_move1', '_starts', '_parts') if s not in made]
             if missing:
                 sys.exit(f'the GPU has no {missing}')
             tile.write_text(made.replace(f'"{GPU}"', f'"{CPU}"'), 'utf-8')

@@ -9,10 +9,10 @@
 // CHECK: tile.vote "any"
 // CHECK: tile.check_index
 // CHECK: tile.scatter
-// CHECK: tile.func @k0_scatter_add_place0(
+// CHECK: tile.func @k0_scatter_add_move0(
 // CHECK: tile.func @k0_scatter_add_count1(
 // CHECK-NOT: tile.check_index
-// CHECK: tile.func @k0_scatter_add_place1(
+// CHECK: tile.func @k0_scatter_add_move1(
 // CHECK: tile.func @k0_scatter_add_starts(
 // CHECK: tile.func @k0_scatter_add(
 // CHECK-NOT: tile.func @k1_scatter_add_count

@@ -2,7 +2,7 @@
  *
  * Attention against the definition in double precision, and bit for bit between targets with FMA.
  */
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 #include "runtime/base/array.h"
 #include "tests/compiler/tile/harness.h"
 

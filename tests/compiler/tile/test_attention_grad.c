@@ -3,7 +3,7 @@
  * Gradients of attention against the definition in double precision, and bit for bit between
  * targets with FMA.
  */
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 #include "tests/compiler/tile/harness.h"
 
 #include <criterion/criterion.h>

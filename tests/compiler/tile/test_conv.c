@@ -3,7 +3,7 @@
  * Convolutions and their gradients against sums in double precision, written window by window, and
  * bit for bit between the targets with FMA.
  */
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 #include "runtime/base/array.h"
 #include "tests/compiler/tile/harness.h"
 

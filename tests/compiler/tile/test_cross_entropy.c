@@ -2,7 +2,7 @@
  *
  * Cross entropy and its gradient against double precision; labels outside the classes.
  */
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 #include "runtime/base/array.h"
 #include "tests/compiler/tile/harness.h"
 

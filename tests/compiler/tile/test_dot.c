@@ -5,7 +5,7 @@
  * products made of the op: the kernels are those for the CPU that has the instruction, compiled for
  * every CPU.
  */
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 #include "runtime/base/array.h"
 #include "tests/compiler/tile/harness.h"
 
@@ -326,8 +326,8 @@ Test(dot, packed_by_tiles) {
     test_tiled(523, 150, 301, false, false, "");
     test_tiled(1030, 75, 130, false, false, "");
     test_tiled(130, 117, 4601, false, false, "");
-    test_tiled(243, 301, 300, false, false, ", tile = [0, 0, 80, 1, 0]");
-    test_tiled(250, 301, 299, true, false, ", tile = [0, 0, 80, 2, 70]");
+    test_tiled(243, 301, 300, false, false, ", tile = [5, 0, 80, 1, 0]");
+    test_tiled(250, 301, 299, true, false, ", tile = [5, 0, 80, 2, 64]");
 }
 
 /* Few rows and a B that is contiguous along K: transposed tiles of C. */
@@ -335,12 +335,12 @@ Test(dot, transposed) {
     test_tiled(16, 17, 5, false, true, "");
     test_tiled(33, 97, 64, false, true, "");
     test_tiled(128, 150, 4601, false, true, "");
-    test_tiled(45, 301, 67, false, true, ", tile = [5, 0, 40, 2, 16]");
+    test_tiled(45, 301, 67, false, true, ", tile = [5, 0, 40, 1, 16]");
 }
 
 Test(dot, tiles) {
-    static const char *const tiles[] = {"[1]", "[3, 16, 6, 1, 7]", "[5, 8, 20, 2, 16]",
-                                        "[0, 0, 0, 3, 30]", "[2, 1000, 4, 100, 1]"};
+    static const char *const tiles[] = {"[1]", "[3, 16, 6, 1, 16]", "[5, 32, 20, 2, 16]",
+                                        "[0, 0, 0, 1, 32]", "[2, 48, 4, 1, 16]"};
     for (size_t i = 0; i < TSR_COUNT(tiles); i++) {
         char tile[64];
         snprintf(tile, sizeof tile, ", tile = %s", tiles[i]);

@@ -250,8 +250,14 @@ static int64_t integer_at(tsr_dtype dtype, const void *data, size_t i) {
         return ((const int64_t *)data)[i];
     case TSR_DTYPE_I32:
         return ((const int32_t *)data)[i];
+    case TSR_DTYPE_I16:
+        return ((const int16_t *)data)[i];
     case TSR_DTYPE_I8:
         return ((const int8_t *)data)[i];
+    case TSR_DTYPE_UI32:
+        return ((const uint32_t *)data)[i];
+    case TSR_DTYPE_UI16:
+        return ((const uint16_t *)data)[i];
     default:
         return ((const uint8_t *)data)[i];
     }
@@ -266,7 +272,10 @@ Test(map, clamp_of_integers) {
         {TSR_DTYPE_I64, -3, 5},          {TSR_DTYPE_I64, -4503599627370497, 4503599627370497},
         {TSR_DTYPE_I32, INT32_MIN, 7},   {TSR_DTYPE_I32, -7, INT32_MAX},
         {TSR_DTYPE_I8, INT8_MIN, -1},    {TSR_DTYPE_I8, -5, INT8_MAX},
-        {TSR_DTYPE_UI8, 100, UINT8_MAX}, {TSR_DTYPE_UI8, 0, 200}};
+        {TSR_DTYPE_UI8, 100, UINT8_MAX}, {TSR_DTYPE_UI8, 0, 200},
+        {TSR_DTYPE_I16, INT16_MIN, -1},  {TSR_DTYPE_I16, -5, INT16_MAX},
+        {TSR_DTYPE_UI16, 0, 40000},      {TSR_DTYPE_UI16, 40000, UINT16_MAX},
+        {TSR_DTYPE_UI32, 0, 3000000000}, {TSR_DTYPE_UI32, 3000000000, UINT32_MAX}};
     enum { ROWS = TSR_COUNT(rows), SIZE = 101 };
     tsr_buffer text = {0};
     for (size_t r = 0; r < ROWS; r++) {

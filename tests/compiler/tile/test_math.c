@@ -5,7 +5,7 @@
  * targets with FMA. The bounds are those of compiler/target/README.md. TESSERA_MATH_STRIDE=1 in the
  * environment tests every float.
  */
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 #include "runtime/base/array.h"
 #include "tests/compiler/tile/functions.h"
 #include "tests/compiler/tile/harness.h"
@@ -176,6 +176,60 @@ TEST(silu, MATH_SILU)
 TEST(gelu, MATH_GELU)
 TEST(gelu_tanh, MATH_GELU_TANH)
 TEST(rsqrt, MATH_RSQRT)
+TEST(sin, MATH_SIN)
+TEST(cos, MATH_COS)
+TEST(tan, MATH_TAN)
+TEST(asin, MATH_ASIN)
+TEST(acos, MATH_ACOS)
+TEST(atan, MATH_ATAN)
+
+/* ---- angles near multiples of pi / 2 -----------------------------------------------------------
+ * Their sine, cosine or tangent is as small as for any float: all digits of the angle's remainder
+ * but a few are lost. Multiples of every magnitude, and the angles that are known to be nearest to
+ * a multiple (Muller, "Elementary Functions", 2006, section 9.3). */
+
+/* The double nearest to n pi / 2, and its neighbours; sinl and its like reduce any angle. */
+static void fill_multiples(random_state *random, double x[static BLOCK]) {
+    static const double worst[] = {0x1.6ac5b262ca1ffp849, 0x1.6ac5b262ca1ffp852,
+                                   0x1.fffffffffffffp1023, 0x1p20, 0x1.fffffffffffffp19};
+    for (size_t i = 0; i < BLOCK; i++) {
+        long double n = roundl(exp2l((long double)random_uniform(random, 0, 62)));
+        double multiple = (double)(n * 1.57079632679489661923132169163975144L);
+        x[i] = nextafter(multiple, i % 3 == 0 ? 0 : i % 3 == 1 ? multiple : (double)INFINITY);
+        if (i % 2) x[i] = -x[i];
+    }
+    memcpy(x, worst, sizeof worst);
+}
+
+static void test_multiples(const math_function *tested) {
+    static double x[BLOCK], y[BLOCK];
+    static float narrow[BLOCK], of_narrow[BLOCK];
+    fixture f = {0};
+    random_state random = {7};
+    char wide_name[32], narrow_name[32];
+    snprintf(wide_name, sizeof wide_name, "%s_f64", tested->name);
+    snprintf(narrow_name, sizeof narrow_name, "%s_f32", tested->name);
+    open_functions(&f, tested, 1);
+    fill_multiples(&random, x);
+    for (size_t i = 0; i < BLOCK; i++) narrow[i] = (float)x[i];
+    for (size_t t = 0; t < f.built_count; t++) {
+        run(&f.built[t], wide_name, x, y);
+        run(&f.built[t], narrow_name, narrow, of_narrow);
+        for (size_t i = 0; i < BLOCK; i++) {
+            double error = math_error_f64(y[i], tested->of_long((long double)x[i]));
+            cr_assert(error <= tested->f64, "%s of %a: %.3f ulp", wide_name, x[i], error);
+            error = math_error_f32(of_narrow[i], tested->of_double((double)narrow[i]));
+            cr_assert(error <= tested->f32, "%s of %a: %.3f ulp", narrow_name, (double)narrow[i],
+                      error);
+        }
+    }
+    fixture_close(&f);
+}
+
+Test(math, multiples_of_right_angles) {
+    static const int functions[] = {MATH_SIN, MATH_COS, MATH_TAN};
+    for (size_t i = 0; i < TSR_COUNT(functions); i++) test_multiples(&math_functions[functions[i]]);
+}
 
 /* ---- the slope of gelu -----------------------------------------------------------------------
  * It crosses zero, so that the bound of compiler/target/llvm/emit.h is no relative one. */

@@ -3,7 +3,7 @@
  * Functions of every bf16 and f16, against libm in double: the error is at most that of f32 plus
  * one rounding. pow has every base with 32 exponents, and every exponent with 32 bases.
  */
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 #include "tests/compiler/tile/functions.h"
 #include "tests/compiler/tile/harness.h"
 

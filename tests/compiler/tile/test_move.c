@@ -334,7 +334,24 @@ Test(move, gather) {
             test_gather(&gathers[i], kinds[k], k % 2 ? TSR_DTYPE_I32 : TSR_DTYPE_I64);
 }
 
-static void test_scatter(const gather_case *t, tsr_dtype dtype) {
+static double sum_of(double x, double y) { return x + y; }
+static double product_of(double x, double y) { return x * y; }
+static double second_of(double x, double y) {
+    (void)x;
+    return y;
+}
+
+typedef struct scatter_way {
+    const char *op, *how; /* how: the attribute's text */
+    double (*combine)(double element, double update);
+} scatter_way;
+static const scatter_way adding = {"scatter_add", "", sum_of};
+static const scatter_way ways[] = {{"scatter", "", second_of},
+                                   {"scatter", ", how = \"max\"", fmax},
+                                   {"scatter", ", how = \"min\"", fmin},
+                                   {"scatter", ", how = \"mul\"", product_of}};
+
+static void test_scatter(const gather_case *t, tsr_dtype dtype, const scatter_way *way) {
     char a[TEXT], b[TEXT], c[TEXT];
     tsr_shape updates = gathered(t);
     tsr_buffer text = {0};
@@ -344,12 +361,11 @@ static void test_scatter(const gather_case *t, tsr_dtype dtype) {
     type_text(dtype, &t->shape, a);
     type_text(TSR_DTYPE_I64, &t->indices, b);
     type_text(dtype, &updates, c);
-    tsr_buffer_printf(
-        &text,
-        "tsched.func @g(%%x: %s, %%i: %s, %%u: %s) -> %s attributes {kind = "
-        "\"scatter_add\"} {\n%%y = tessera.scatter_add %%x, %%i, %%u {axis = %u : i64} "
-        ": %s, %s, %s\ntsched.return %%y : %s\n}",
-        a, b, c, a, t->axis, a, b, c, a);
+    tsr_buffer_printf(&text,
+                      "tsched.func @g(%%x: %s, %%i: %s, %%u: %s) -> %s attributes {kind = "
+                      "\"%s\"} {\n%%y = tessera.%s %%x, %%i, %%u {axis = %u : i64%s} "
+                      ": %s, %s, %s\ntsched.return %%y : %s\n}",
+                      a, b, c, a, way->op, way->op, t->axis, way->how, a, b, c, a);
     fixture_open(&f, text.bytes);
     random_fill(&dice, dtype, in[0], count_of(&t->shape), -50, 50);
     fill_indices(TSR_DTYPE_I64, in[1], count, size);
@@ -365,11 +381,12 @@ static void test_scatter(const gather_case *t, tsr_dtype dtype) {
         for (size_t i = 0; i < count; i++)
             for (size_t k = 0; k < inner; k++) {
                 size_t to = (o * size + (size_t)((int64_t *)(void *)in[1])[i]) * inner + k;
-                double sum = tsr_dtype_read(dtype, want[0], to) +
-                             tsr_dtype_read(dtype, in[2], (o * count + i) * inner + k);
-                tsr_dtype_write(dtype, sum, want[0], to);
+                double y = way->combine(tsr_dtype_read(dtype, want[0], to),
+                                        tsr_dtype_read(dtype, in[2], (o * count + i) * inner + k));
+                tsr_dtype_write(dtype, y, want[0], to);
             }
-    cr_assert(memcmp(out[0], want[0], count_of(&t->shape) * bytes) == 0, "%s, axis %u", a, t->axis);
+    cr_assert(memcmp(out[0], want[0], count_of(&t->shape) * bytes) == 0, "%s%s, %s, axis %u",
+              way->op, way->how, a, t->axis);
     fixture_close(&f);
     tsr_buffer_finish(&text);
 }
@@ -377,7 +394,17 @@ static void test_scatter(const gather_case *t, tsr_dtype dtype) {
 Test(move, scatter_add) {
     static const tsr_dtype dtypes[] = {TSR_DTYPE_F64, TSR_DTYPE_F32, TSR_DTYPE_BF16, TSR_DTYPE_I32};
     for (size_t i = 0; i < TSR_COUNT(gathers); i++)
-        for (size_t k = 0; k < 4; k++) test_scatter(&gathers[i], dtypes[k]);
+        for (size_t k = 0; k < 4; k++) test_scatter(&gathers[i], dtypes[k], &adding);
+}
+
+/* Of several updates of an element the last one remains, and products are rounded one by one. */
+Test(move, scatter) {
+    static const tsr_dtype dtypes[] = {TSR_DTYPE_F64, TSR_DTYPE_F16, TSR_DTYPE_I64, TSR_DTYPE_UI8};
+    for (size_t i = 0; i < TSR_COUNT(gathers); i++)
+        for (size_t k = 0; k < TSR_COUNT(dtypes); k++)
+            for (size_t w = 0; w < TSR_COUNT(ways); w++)
+                if (dtypes[k] != TSR_DTYPE_UI8 || ways[w].combine != product_of)
+                    test_scatter(&gathers[i], dtypes[k], &ways[w]);
 }
 
 /* The fault of an index out of range has its value, its position and the limit; memory outside is
@@ -466,7 +493,7 @@ static bool sorted_down;
 static const void *sorted_line;
 static size_t sorted_stride;
 
-static int compare_places(const void *a, const void *b) {
+static int compare_positions(const void *a, const void *b) {
     uint64_t i = *(const uint64_t *)a, j = *(const uint64_t *)b;
     double x = tsr_dtype_read(sorted_dtype, sorted_line, i * sorted_stride);
     double y = tsr_dtype_read(sorted_dtype, sorted_line, j * sorted_stride);
@@ -505,16 +532,17 @@ static void test_sort(const gather_case *t, tsr_dtype dtype, bool down) {
     sorted_stride = inner;
     for (size_t o = 0; o < outer; o++)
         for (size_t k = 0; k < inner; k++) {
-            static uint64_t places[20000];
+            static uint64_t positions[20000];
             size_t base = o * size * inner + k;
             cr_assert(size <= 20000);
             sorted_line = in[0] + base * bytes;
-            for (size_t i = 0; i < size; i++) places[i] = i;
-            qsort(places, size, sizeof places[0], compare_places);
+            for (size_t i = 0; i < size; i++) positions[i] = i;
+            qsort(positions, size, sizeof positions[0], compare_positions);
             for (size_t i = 0; i < size; i++) {
                 size_t at = base + i * inner;
-                cr_assert_eq(((uint64_t *)(void *)out[1])[at], places[i], "%s, place %zu", a, i);
-                cr_assert(memcmp(out[0] + at * bytes, in[0] + (base + places[i] * inner) * bytes,
+                cr_assert_eq(((uint64_t *)(void *)out[1])[at], positions[i], "%s, position %zu", a,
+                             i);
+                cr_assert(memcmp(out[0] + at * bytes, in[0] + (base + positions[i] * inner) * bytes,
                                  bytes) == 0);
             }
         }

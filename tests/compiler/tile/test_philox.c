@@ -126,7 +126,7 @@ Test(philox, tails) {
     fixture_close(&f);
 }
 
-Test(philox, places) {
+Test(philox, positions) {
     static const char text[] =
         "tsched.func @g(%x: tensor<5x37xi32>) -> (tensor<5x37xi32>, tensor<5x37xf32>, "
         "tensor<5x37xi1>) attributes {kind = \"map\"} {\n"
@@ -149,23 +149,24 @@ Test(philox, places) {
     int32_t x[185], y[185];
     float w[185], ones[300], sums[6];
     uint8_t h[185];
-    int64_t places[300];
+    int64_t positions[300];
     fixture f = {0};
     fixture_open(&f, text);
     for (int i = 0; i < 185; i++) x[i] = i * 7 % 40;
     for (int i = 0; i < 300; i++) ones[i] = 1;
-    void *outs[] = {y, w, h}, *place_outs[] = {places}, *sum_outs[] = {sums};
+    void *outs[] = {y, w, h}, *position_outs[] = {positions}, *sum_outs[] = {sums};
     argument arguments[] = {{x, sizeof x}, {NULL, sizeof y}, {NULL, sizeof w}, {NULL, sizeof h}};
-    argument none[] = {{NULL, sizeof places}}, two[] = {{ones, sizeof ones}, {NULL, sizeof sums}};
+    argument none[] = {{NULL, sizeof positions}},
+             two[] = {{ones, sizeof ones}, {NULL, sizeof sums}};
     kernel_test(&f, "g", arguments, 4, outs, NULL, NULL);
-    kernel_test(&f, "i", none, 1, place_outs, NULL, NULL);
+    kernel_test(&f, "i", none, 1, position_outs, NULL, NULL);
     kernel_test(&f, "s", two, 2, sum_outs, NULL, NULL);
     for (int i = 0; i < 185; i++) {
         cr_assert_eq(y[i], x[i] + i / 37);
         cr_assert_eq(w[i], (float)(y[i] * (i % 37)));
         cr_assert_eq(h[i], x[i] == i % 37);
     }
-    for (int i = 0; i < 300; i++) cr_assert_eq(places[i], i % 100);
+    for (int i = 0; i < 300; i++) cr_assert_eq(positions[i], i % 100);
     for (int i = 0; i < 6; i++) cr_assert_eq(sums[i], 1225);
     fixture_close(&f);
 }

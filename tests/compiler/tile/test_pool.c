@@ -3,7 +3,7 @@
  * Pooling and its gradients against a walk over the windows one by one in double precision. Numbers
  * are small integers, so that many are equal and their sums are exact.
  */
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 #include "runtime/base/array.h"
 #include "tests/compiler/tile/harness.h"
 

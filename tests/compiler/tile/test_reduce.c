@@ -3,7 +3,7 @@
  * Reductions, bit by bit against the documented order (order.h). The reference does not depend on
  * memory layout, so a sum over any axes of any shape must agree.
  */
-#include "compiler/ir/target.h"
+#include "compiler/ir/targets/target.h"
 #include "runtime/base/array.h"
 #include "tests/compiler/tile/harness.h"
 #include "tests/compiler/tile/order.h"
@@ -46,7 +46,7 @@ static double combine(const void *user, double x, double y) {
 }
 
 /* The reduced index and the output index of element i. */
-static void place(const problem *p, size_t i, size_t *out_reduced, size_t *out_kept) {
+static void locate(const problem *p, size_t i, size_t *out_reduced, size_t *out_parallel) {
     size_t stride[2] = {1, 1}, sum[2] = {0, 0};
     for (uint32_t d = p->shape.rank; d-- > 0;) {
         size_t size = p->shape.dims[d], index = i % size;
@@ -55,7 +55,7 @@ static void place(const problem *p, size_t i, size_t *out_reduced, size_t *out_k
         stride[p->reduced[d]] *= size;
     }
     *out_reduced = sum[1];
-    *out_kept = sum[0];
+    *out_parallel = sum[0];
 }
 
 static double before(const problem *p, size_t i) {
@@ -87,7 +87,7 @@ static double reduce(const problem *p, size_t output, size_t count) {
     size_t reduced = 0;
     for (size_t i = 0; i < count; i++) {
         size_t r = 0, k = 0;
-        place(p, i, &r, &k);
+        locate(p, i, &r, &k);
         if (k != output) continue;
         values[r] = before(p, i);
         reduced++;

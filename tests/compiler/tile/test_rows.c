@@ -15,7 +15,8 @@
 enum { BYTES = 1 << 19, ARGUMENTS_MAX = 6, STEPS_MAX = 16 };
 
 /* A straight-line program over %x (FULL), %g (FULL), %s (the dims from the first reduced one on):
- * one op per step. Types: F full, K kept, O kept with a dim of size 1, C the type of %s. */
+ * one op per step. Types: F full, K parallel dims, O the same with a dim of size 1, C the type of
+ * %s. */
 typedef struct step {
     const char *result, *op, *operands; /* "y", "sub", "x m" */
     char type;                          /* type of the result */

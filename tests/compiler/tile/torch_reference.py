@@ -115,21 +115,21 @@ def check_attention(draw, call):
 
 def check_norm_gradient(draw, aot, tool, folder):
     """With native numerics sums over rows are taken in the walk over them; some rows are a program's, and parts are added."""
-    places, rows, columns = draw.randint(1, 3), draw.choice((1, 3, 50, 700)), draw.randint(1, 150)
-    x, r = floats(draw, places, rows, columns), floats(draw, places, rows, 1)
-    g, s = floats(draw, places, rows, columns), floats(draw, columns)
-    full, kept = type_of(x), f"tensor<{places}x{rows}xf32>"
+    outer, rows, columns = draw.randint(1, 3), draw.choice((1, 3, 50, 700)), draw.randint(1, 150)
+    x, r = floats(draw, outer, rows, columns), floats(draw, outer, rows, 1)
+    g, s = floats(draw, outer, rows, columns), floats(draw, columns)
+    full, reduced = type_of(x), f"tensor<{outer}x{rows}xf32>"
     body = f"""%n = tessera.mul %i0, %i1 : {full}, {type_of(r)} -> {full}
 %h = tessera.mul %i2, %i3 : {full}, {type_of(s)} -> {full}
 %p = tessera.mul %h, %n : {full}, {full} -> {full}
-%m = tessera.mean %p {{axes = [2]}} : {full} -> {kept}
-%e = tessera.reshape %m : {kept} -> {type_of(r)}
+%m = tessera.mean %p {{axes = [2]}} : {full} -> {reduced}
+%e = tessera.reshape %m : {reduced} -> {type_of(r)}
 %a = tessera.mul %n, %e : {full}, {type_of(r)} -> {full}
 %y0 = tessera.sub %h, %a : {full}, {full} -> {full}
 %q = tessera.mul %i2, %n : {full}, {full} -> {full}
-%y1 = tessera.sum %q {{axes = [1]}} : {full} -> tensor<{places}x{columns}xf32>
+%y1 = tessera.sum %q {{axes = [1]}} : {full} -> tensor<{outer}x{columns}xf32>
 %y2 = tessera.sum %i2 {{axes = [0, 1]}} : {full} -> tensor<{columns}xf32>"""
-    results = call_entry(aot, tool, folder, body, [x, r, g, s], [x.shape, (places, columns), (columns,)], "--numerics", "native")
+    results = call_entry(aot, tool, folder, body, [x, r, g, s], [x.shape, (outer, columns), (columns,)], "--numerics", "native")
     n, h = wide(x) * wide(r), wide(g) * wide(s)
     expected = (h - n * (h * n).mean(2, keepdim=True), (wide(g) * n).sum(1), wide(g).sum((0, 1)))
     for name, got, right in zip(("rows", "scale", "bias"), results, expected):

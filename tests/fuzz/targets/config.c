@@ -56,7 +56,7 @@ static bool run(const uint8_t *bytes, size_t size_bytes) {
     return code == TSR_OK || !strstr(ctx.error.text, ": offset ");
 }
 
-/* Most changes make another program: puts its digest in the place of the old one. */
+/* Most changes make another program: replaces the old digest by its own. */
 static void mend_program(uint8_t *bytes, size_t size_bytes) {
     static const char wanted[] = "config: program: expected ", got[] = " for its contents, got ";
     tsr_ctx ctx = {0};

@@ -46,7 +46,7 @@ static bool run(const uint8_t *bytes, size_t size_bytes) {
     tsr_dim_error error = {0};
     fuzz_armed = true;
     bool read = tsr_dim_expression_parse(&arena, (const char *)bytes, size_bytes, &e, &error);
-    fuzz_require(read || (error.text && error.at <= size_bytes), "an error has text and place");
+    fuzz_require(read || (error.text && error.at <= size_bytes), "an error has text and position");
     if (read) compare(&arena, &e);
     if (read && tsr_dim_expression_add(&e, &e, &sum)) compare(&arena, &sum);
     fuzz_armed = false;

@@ -41,6 +41,7 @@ static void make_kernel(uint32_t *state, tsr_fatbin_kernel *kernel) {
 static size_t encode(uint32_t seed, tsr_arena *arena, const void **out_bytes) {
     static const char code[IMAGES][CODE_BYTES] = {".version 8.6", ".version 8.0", ".version 7.8"};
     static const uint32_t archs[] = {80, 90, 100, 75};
+    static const uint32_t amd[] = {0x90a, 0x942, 0x1100, 0x10094};
     uint32_t state = seed;
     tsr_ctx ctx = {0};
     size_t size = 0;
@@ -49,12 +50,20 @@ static size_t encode(uint32_t seed, tsr_arena *arena, const void **out_bytes) {
     tsr_fatbin_image images[IMAGES];
     tsr_fatbin fatbin = {kernels, below(&state, KERNELS + 1), images, 1 + below(&state, IMAGES)};
     for (uint32_t i = 0; i < fatbin.kernel_count; i++) make_kernel(&state, &kernels[i]);
-    for (uint32_t i = 0; i < fatbin.image_count; i++)
+    for (uint32_t i = 0; i < fatbin.image_count; i++) {
         images[i] = (tsr_fatbin_image){.kind = below(&state, 2) ? TSR_FATBIN_CUBIN : TSR_FATBIN_PTX,
                                        .arch = archs[below(&state, TSR_COUNT(archs))],
                                        .exactly = below(&state, 2),
                                        .bytes = code[i],
                                        .size_bytes = CODE_BYTES};
+        if (seed % 3) continue;
+        images[i].kind = TSR_FATBIN_HSACO;
+        images[i].arch = amd[below(&state, TSR_COUNT(amd))];
+    }
+    for (uint32_t i = 0; i < fatbin.kernel_count && seed % 3 == 0; i++) {
+        kernels[i].scalar_registers = below(&state, 128);
+        kernels[i].accumulators = below(&state, 256);
+    }
     fuzz_require(!tsr_fatbin_encode(&ctx, &fatbin, arena, &bytes, &size).code,
                  "valid code to begin with");
     *out_bytes = bytes;

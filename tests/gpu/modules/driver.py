@@ -157,10 +157,10 @@ class Kernel:
         blank = ctypes.create_string_buffer(256)
         pointers += [at for _, at in maps] + [ctypes.addressof(blank)] * (MAPS_MAX - len(maps))
         array = (ctypes.c_void_p * len(pointers))(*pointers)
-        kept = (values, maps, blank, array)
+        alive = (values, maps, blank, array)
 
         def launch():
-            assert kept
+            assert alive
             self.driver.check('cuLaunchKernel', self.function, blocks, 1, 1, facts['threads'], 1, 1, facts['shared'],
                               ctypes.c_void_p(stream), array, None)
         return launch

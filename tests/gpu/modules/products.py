@@ -107,9 +107,9 @@ def source(p, name):
     bias = f', %bias: {c_type if p.epilogue == "fetched" else f"memref<{p.n}xf32>"}' if p.epilogue else ''
     a_ring = f'!tile.shared<{p.stages}x' + (f'{bk}x{bm}' if p.at else f'{bm}x{bk}') + f'x{p.dtype}>'
     b_ring = f'!tile.shared<{p.stages}x' + (f'{bn}x{bk}' if p.bt else f'{bk}x{bn}') + f'x{p.dtype}>'
-    lines, across = (bn, bm) if p.transposed else (bm, bn)  # of fragments
+    lines, width = (bn, bm) if p.transposed else (bm, bn)  # of fragments
     c_ring = f'!tile.shared<{p.result_stages}x{lines}x{128 // WIDTH[p.out]}x{p.out}>'
-    acc = f'!tile.fragment<{lines}x{across}xf32, acc>'
+    acc = f'!tile.fragment<{lines}x{width}xf32, acc>'
     fragment = f'!tile.fragment<{bm}x{bk}x{p.dtype}, a>'
     at = '%z, ' if p.batch else ''
     a_index = f'{at}%kk, %row' if p.at else f'{at}%row, %kk'
@@ -118,12 +118,12 @@ def source(p, name):
     transposes = ', '.join(n for n, on in (('transpose_a', at_), ('transpose_b', bt_)) if on)
     transposes = f' {{{transposes}}}' if transposes else ''
     ring = f'\n  %rc = tile.alloc_shared swizzle = "xor" : {c_ring}' if p.through else ''
-    part = f'!tile.fragment<{lines}x{across // p.split}xf32, acc>'
+    part = f'!tile.fragment<{lines}x{width // p.split}xf32, acc>'
     summed, row, column = '', '%row', '%column'
     if p.split > 1:
         summed, row, column = f'''
   %part = tile.sum_programs %acc : {acc} -> {part}
-  %wide = arith.constant {across // p.split} : index
+  %wide = arith.constant {width // p.split} : index
   %own = arith.muli %rank, %wide : index
   %first_own = arith.addi {row if p.transposed else column}, %own : index''', *(('%first_own', column) if p.transposed else (row, '%first_own'))
     fetch = f'\n  %other = tile.load_fragment %bias[{at}%row, {column}] through %rc : {c_type}, {c_ring} -> {part}' if p.epilogue == 'fetched' else ''
@@ -140,7 +140,7 @@ def source(p, name):
     options += f', tile.together = {p.together} : i64' if p.together > 1 else ''
     a_both, b_both = (f' {{tile.shared = array<i64: {count}, {apart}>}}' if count > 1 else '' for count, apart in ((p.beside, 1), (p.below, p.beside)))
     number = '%pid' if p.together == 1 else '%pair'
-    place = '''%one_of = arith.remui %pid, %ctogether : index
+    tile_of_program = '''%one_of = arith.remui %pid, %ctogether : index
   %r0 = arith.divui %one_of, %cbeside : index
   %own_row = arith.remui %r0, %cbelow : index
   %own_column = arith.remui %one_of, %cbeside : index
@@ -188,7 +188,7 @@ tile.func @{name}(%a: {a_type}, %b: {b_type}{bias}, %c: {c_type}) grid {p.progra
   %pr = arith.remui %inner, %height : index
   %pc = arith.divui %inner, %height : index
   %pm = arith.addi %first, %pr : index
-  {place}
+  {tile_of_program}
   %row = arith.muli %tr, %cbm : index
   %column = arith.muli %tc, %cbn : index
   %ra = tile.alloc_shared swizzle = "xor" : {a_ring}
@@ -320,5 +320,5 @@ CASES = {
 LARGE = ('many_stages', 'three_groups', 'tall', 'wide', 'tail_groups')
 # Teams, programs that run together, fetched fragments and results stored transposed are Hopper's.
 HOPPER = tuple(name for name, p in CASES.items() if p.teams > 1 or p.together > 1 or p.epilogue == 'fetched' or p.transposed)
-# Factors of f32 that lie across K: wgmma does not take them.
+# Factors of f32 that lie width K: wgmma does not take them.
 AMPERE = ('tf32_nn', 'tf32_tn', 'tf32_tt')

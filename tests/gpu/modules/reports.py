@@ -16,7 +16,7 @@ import re
 NOTICE = re.compile(r'COMPUTE-SANITIZER$|Process ID: \d+$|LEAK SUMMARY: ')
 RACE = re.compile(r'(\w+): Race reported between (\w+) access at (.*)')
 OTHER = re.compile(r'and (\w+) access at ')
-PLACE = re.compile(r'(?:0x[0-9a-fA-F]+ in (?:\S+:\d+:)?)?(?!0x)([^\s(+]+)')
+ORIGIN = re.compile(r'(?:0x[0-9a-fA-F]+ in (?:\S+:\d+:)?)?(?!0x)([^\s(+]+)')
 SUMMARY = re.compile(r'ERROR SUMMARY: (\d+) errors?$|RACECHECK SUMMARY: (\d+) hazards? displayed \((\d+) errors?, (\d+) warnings?\)$')
 UNPRINTED = re.compile(r'(?:ERROR|RACECHECK) SUMMARY: (\d+) \w+ were not printed')
 UNKNOWN = '?'  # a kernel or kind that nobody has told yet
@@ -60,14 +60,14 @@ class Reports:
             for other in others:
                 self.rows[name_of(race[3]), f'{race[1].lower()}: {race[2]} and {other}'] += 1
             return
-        places = [d[3:] for d in details if d.startswith('at ')] + re.findall(r'Thread .*? at (.*)', '\n'.join(details))
+        origins = [d[3:] for d in details if d.startswith('at ')] + re.findall(r'Thread .*? at (.*)', '\n'.join(details))
         kind = re.sub(r'( detected)? at (__\w+__ )?0x[0-9a-fA-F]+.*', '', head).rstrip('.')
-        self.rows[name_of(places[0]) if places else '-', kind] += 1
+        self.rows[name_of(origins[0]) if origins else '-', kind] += 1
 
 
-def name_of(place):
+def name_of(origin):
     """The kernel's, without its number in the bundle (k12_matmul), which changes with every entry before it."""
-    found = PLACE.match(place)
+    found = ORIGIN.match(origin)
     return re.sub(r'^k\d+_', '', found[1]) if found else UNKNOWN
 
 

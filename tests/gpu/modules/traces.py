@@ -107,7 +107,7 @@ def check_steps(trace, first, last, device):
     trace.expect(len(runs) == len(steps) and sum(map(len, inside)) == len(kernels) > 0,
                  f'{len(runs)} runs with {[len(i) for i in inside]} of {len(kernels)} kernels')
     trace.expect(all(0 < sum(k['dur'] for k in i) <= r['dur'] for i, r in zip(inside, runs)), 'kernels take no time, or more than their step')
-    trace.expect(all(k['args']['bytes'] > 0 and '.mlir:' in k['args']['location'] for k in kernels), 'kernels without bytes or place')
+    trace.expect(all(k['args']['bytes'] > 0 and '.mlir:' in k['args']['location'] for k in kernels), 'kernels without bytes or location')
     if device == 'cuda':
         for name in ('inputs', 'outputs'):
             moves = trace.spans('copies', name)

@@ -48,7 +48,7 @@ static void require_spans(bench *b, const tsr_device_memory *memory, tsr_device_
                 spans[1].end_ns <= tsr_clock_ns(),
             "%s: %lu to %lu, %lu to %lu", b->device->type->name, spans[0].begin_ns, spans[0].end_ns,
             spans[1].begin_ns, spans[1].end_ns);
-    bool moves = strcmp(b->device->type->name, "cuda") == 0;
+    bool moves = b->device->type->gpu != NULL;
     REQUIRE((spans[2].begin_ns > 0 && spans[2].end_ns <= spans[0].begin_ns) == moves, "inputs");
     REQUIRE((spans[3].begin_ns >= spans[1].end_ns && spans[3].end_ns <= tsr_clock_ns()) == moves,
             "outputs");
@@ -110,6 +110,8 @@ void device_case_callers_memory(const char *device) {
         REQUIRE(memcmp(to, from, 64) == 0, "%s", device);
         bench_must(&b, type->read_caller(&b.ctx, b.device, memory.device + 132, to, 64));
         REQUIRE(memcmp(to, from + 32, 32) == 0 && to[32] == 0, "%s: zeros follow", device);
+        REQUIRE(type->get_number(b.device) >= 0, "%s", device);
+        bench_must(&b, type->await_caller(&b.ctx, b.device, NULL));
         type->release(b.device, &memory);
     }
     bench_close(&b);
@@ -122,7 +124,8 @@ void device_case_limits(const char *device) {
     if (!b.device->type->shares_memory && fake) fake->free_bytes = 1u << 30;
     bench_must(&b, b.device->type->measure(&b.ctx, b.device, &limits));
     bool is_cpu = strcmp(device, "cpu") == 0, is_cuda = strncmp(device, "cuda", 4) == 0;
-    REQUIRE((limits.bytes_per_s > 1e8) == (is_cpu || is_cuda), "%s", device);
+    bool is_gpu = b.device->type->gpu != NULL;
+    REQUIRE((limits.bytes_per_s > 1e8) == (is_cpu || is_gpu), "%s", device);
     REQUIRE((limits.flops_per_s > 1e8) == (is_cpu || is_cuda), "%s", device);
     REQUIRE((limits.matrix_flops_per_s > 1e8) == is_cuda, "%s", device);
     bench_close(&b);
@@ -239,14 +242,13 @@ static void require_times(bench *b, const tsr_device_memory *memory, moves *m, b
     }
 }
 
-/* `guarded`: number of the guarded command of the list, or MOVES. `early`: see fake_cuda.h. */
+/* `guarded`: number of the guarded command of the list, or MOVES. `early`: see fake_gpu.h. */
 static void move_values(const char *device, uint32_t guarded, bool one_by_one, bool early) {
     bench b;
     moves m;
     tsr_device_memory memory;
     bench_open_as(&b, device, &(tsr_device_options){.one_by_one = one_by_one});
     const tsr_device_type *type = b.device->type;
-    bool is_cuda = strcmp(type->name, "cuda") == 0;
     if (fake) fake->free_bytes = 1u << 30;
     if (fake) fake->early = early;
     int streams = fake ? fake->streams : 0, moved = fake ? fake->concurrent_moves : 0;
@@ -258,7 +260,7 @@ static void move_values(const char *device, uint32_t guarded, bool one_by_one, b
     make_moves(&m, &memory, guarded);
     bench_must(&b, type->prepare(&b.ctx, b.device, &memory, &m.list));
     for (unsigned round = 1; round < 4; round++) run_moves(&b, &memory, &m, round);
-    bool is_faked = is_cuda && fake, one_graph = !one_by_one && guarded == MOVES;
+    bool is_faked = type->gpu && fake, one_graph = !one_by_one && guarded == MOVES;
     require_times(&b, &memory, &m, is_faked && one_graph && !early);
     run_moves(&b, &memory, &m, 5);
     if (is_faked && one_graph) REQUIRE(fake->lanes == 3, "%d streams in a graph", fake->lanes);
@@ -329,10 +331,10 @@ static void make_loop(tsr_program_entry *entry) {
                     keep[] = {LOOP_LAST, LOOP_SLICE}, all[] = {LOOP_YS, LOOP_ALL},
                     last[] = {LOOP_Y, LOOP_LAST};
     static tsr_program_command commands[] = {
-        {TSR_OP_REPEAT, 5, 3, 0, 0, 0, go, ""}, {TSR_OP_STOP, 0, 0, 0, 1, 1, go, ""},
-        {TSR_OP_TAKE, 1, 0, 0, 2, 0, take, ""}, {TSR_OP_PUT, 0, 0, 0, 2, 0, put, ""},
-        {TSR_OP_WHEN, 1, 0, 0, 1, 1, go, ""},   {TSR_OP_COPY, 0, 0, 0, 2, 0, keep, ""},
-        {TSR_OP_COPY, 0, 0, 0, 2, 0, all, ""},  {TSR_OP_COPY, 0, 0, 0, 2, 0, last, ""}};
+        {TSR_OP_REPEAT, 5, 3, 0, 0, 0, go, "", 0, 0}, {TSR_OP_STOP, 0, 0, 0, 1, 1, go, "", 0, 0},
+        {TSR_OP_TAKE, 1, 0, 0, 2, 0, take, "", 0, 0}, {TSR_OP_PUT, 0, 0, 0, 2, 0, put, "", 0, 0},
+        {TSR_OP_WHEN, 1, 0, 0, 1, 1, go, "", 0, 0},   {TSR_OP_COPY, 0, 0, 0, 2, 0, keep, "", 0, 0},
+        {TSR_OP_COPY, 0, 0, 0, 2, 0, all, "", 0, 0},  {TSR_OP_COPY, 0, 0, 0, 2, 0, last, "", 0, 0}};
     for (uint32_t i = 0; i < LOOP_BUFFERS; i++) {
         bool whole = i == LOOP_X || i == LOOP_YS || i == LOOP_ALL;
         buffers[i].dtype = i == LOOP_GO ? TSR_DTYPE_I1 : TSR_DTYPE_F32;
@@ -367,10 +369,12 @@ static void run_loop(bench *b, const tsr_config *config, const tsr_program *prog
 }
 
 void device_case_loops(const char *device) {
-    tsr_config_port in[] = {{"x", TSR_DTYPE_F32, loop_rows, TSR_PORT_ARGUMENT, false, false},
-                            {"go", TSR_DTYPE_I1, {0}, TSR_PORT_ARGUMENT, false, false}};
-    tsr_config_port out[] = {{"ys", TSR_DTYPE_F32, loop_rows, TSR_PORT_ARGUMENT, false, false},
-                             {"y", TSR_DTYPE_F32, loop_row, TSR_PORT_ARGUMENT, false, false}};
+    tsr_config_port in[] = {
+        {"x", TSR_DTYPE_F32, loop_rows, TSR_PORT_ARGUMENT, false, false, NULL, 0},
+        {"go", TSR_DTYPE_I1, {0}, TSR_PORT_ARGUMENT, false, false, NULL, 0}};
+    tsr_config_port out[] = {
+        {"ys", TSR_DTYPE_F32, loop_rows, TSR_PORT_ARGUMENT, false, false, NULL, 0},
+        {"y", TSR_DTYPE_F32, loop_row, TSR_PORT_ARGUMENT, false, false, NULL, 0}};
     tsr_config_entry declared = {.name = "f",
                                  .kind = TSR_ENTRY_INFER,
                                  .inputs = in,
@@ -390,6 +394,80 @@ void device_case_loops(const char *device) {
     bench b;
     bench_open(&b, device);
     run_loop(&b, &config, &(tsr_program){1, 1, kernels, &entry});
+    bench_close(&b);
+}
+
+/* ---- hyper-parameters ------------------------------------------------------------------------ */
+
+/* One of f64 and f32, and another one, are copied to outputs: each run, also of a captured graph,
+ * has the values that were set last. */
+static void run_hyperparameters(bench *b, const tsr_config *config, const tsr_program *program) {
+    tsr_executor *executor = NULL;
+    bench_must(b, tsr_program_verify(&b->ctx, program, config, TSR_CORRUPT));
+    bench_must(b, tsr_executor_create(&b->ctx, config, program, b->device, NULL, &executor));
+    const double lr[] = {0.1, 0.1, 0.003, 0.7}, eps[] = {0.5, 0.5, 0.5, 1e-8};
+    for (int run = 0; run < 4; run++) {
+        if (run == 1) tsr_executor_set_hyperparameter(executor, "lrr", 9);
+        if (run > 1) tsr_executor_set_hyperparameter(executor, "lr", lr[run]);
+        if (run == 3) tsr_executor_set_hyperparameter(executor, "eps", eps[run]);
+        bench_must(b, tsr_executor_run(&b->ctx, executor, 0, (uint64_t)run + 1));
+        double wide = *(double *)tsr_executor_get_output(executor, 0, 0);
+        float narrow = *(float *)tsr_executor_get_output(executor, 0, 1);
+        double other = *(double *)tsr_executor_get_output(executor, 0, 2);
+        REQUIRE(wide == lr[run] && narrow == (float)lr[run], "run %d has %g and %g", run, wide,
+                (double)narrow);
+        REQUIRE(other == eps[run], "run %d has %g", run, other);
+    }
+    tsr_executor_destroy(executor);
+}
+
+void device_case_hyperparameters(const char *device) {
+    enum { COUNT = 3 };
+    const tsr_config_hyperparameter lr = {"lr", 0.1, 0, 1}, eps = {"eps", 0.5, 1e-30, 1};
+    const tsr_dtype dtypes[COUNT] = {TSR_DTYPE_F64, TSR_DTYPE_F32, TSR_DTYPE_F64};
+    const char *names[COUNT] = {"lr", "lr_", "eps"};
+    tsr_config_port in[COUNT], out[COUNT];
+    tsr_program_buffer buffers[2 * COUNT];
+    uint32_t arguments[COUNT][2];
+    tsr_program_command commands[COUNT];
+    for (uint32_t i = 0; i < COUNT; i++) {
+        in[i] = (tsr_config_port){.name = names[i],
+                                  .dtype = dtypes[i],
+                                  .source = TSR_PORT_HYPERPARAMETER,
+                                  .hyperparameter = i < 2 ? &lr : &eps};
+        out[i] =
+            (tsr_config_port){.name = names[i], .dtype = dtypes[i], .source = TSR_PORT_ARGUMENT};
+        buffers[i] = (tsr_program_buffer){
+            .space = TSR_SPACE_OUTPUT, .index = i, .dtype = dtypes[i], .name = ""};
+        buffers[COUNT + i] = (tsr_program_buffer){
+            .space = TSR_SPACE_INPUT, .index = i, .dtype = dtypes[i], .name = ""};
+        arguments[i][0] = i;
+        arguments[i][1] = COUNT + i;
+        commands[i] = (tsr_program_command){
+            .opcode = TSR_OP_COPY, .argument_count = 2, .arguments = arguments[i], .location = ""};
+    }
+    tsr_config_entry declared = {.name = "f",
+                                 .kind = TSR_ENTRY_TRAIN,
+                                 .inputs = in,
+                                 .input_count = COUNT,
+                                 .outputs = out,
+                                 .output_count = COUNT};
+    const tsr_config config = {.version_major = 1,
+                               .name = "m",
+                               .producer = "test",
+                               .numerics = "portable",
+                               .virtual_ranks = 1,
+                               .entry_count = 1,
+                               .entries = &declared};
+    const char *kernels[] = {"k"};
+    tsr_program_entry entry = {.name = "f",
+                               .buffer_count = 2 * COUNT,
+                               .command_count = COUNT,
+                               .buffers = buffers,
+                               .commands = commands};
+    bench b;
+    bench_open(&b, device);
+    run_hyperparameters(&b, &config, &(tsr_program){1, 1, kernels, &entry});
     bench_close(&b);
 }
 
@@ -555,10 +633,10 @@ void device_case_readers(const char *device) {
 /* Kept tensors retain their values, regardless of the number of later runs. */
 void device_case_snapshot(const char *device) {
     reading r;
-    bool keeps = false;
+    bool has_copy = false;
     open_reading(&r, device);
-    bench_must(&r.b, tsr_executor_ready_snapshot(&r.b.ctx, r.executor, &keeps));
-    REQUIRE(keeps, "%s has no room for 24 bytes", device);
+    bench_must(&r.b, tsr_executor_ready_snapshot(&r.b.ctx, r.executor, &has_copy));
+    REQUIRE(has_copy, "%s has no room for 24 bytes", device);
     for (uint64_t runs = 0; runs < 4; runs++) {
         char now[2][16];
         const size_t sizes[2] = {16, 8};
@@ -597,7 +675,7 @@ static void draw(const char *device, bool told) {
     const tsr_device_range all = {0, BEGIN + sizeof expected};
     bench b;
     tsr_device_memory memory;
-    bench_open_as(&b, device, &(tsr_device_options){.draws = told});
+    bench_open_as(&b, device, &(tsr_device_options){.samples = told});
     const tsr_device_type *type = b.device->type;
     bench_must(
         &b, type->allocate(&b.ctx, b.device, all.size_bytes, 0, (tsr_device_range){0, 0}, &memory));
@@ -633,9 +711,10 @@ void device_case_less_memory(const char *device) {
 
 /* ---- the suite ------------------------------------------------------------------------------- */
 
-static const char *const on_ALL[] = {"cpu", "null", "cuda:sm_90a", NULL},
-                         *const on_RUNS[] = {"cpu", "cuda", NULL},
-                         *const on_APART[] = {"cuda", NULL};
+static const char *const on_ALL[] = {"cpu", "null", "cuda:sm_90a", "hip:gfx942", NULL},
+                         *const on_RUNS[] = {"cpu", "cuda", "hip", NULL},
+                         *const on_APART[] = {"cuda", "hip", NULL},
+                         *const on_SAMPLES[] = {"cuda", NULL};
 
 const device_case device_cases[] = {
 #define X(name, on) {#name, device_case_##name, on_##on},

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-const char *bench_library = FAKE_CUDA;
+const char *bench_library = FAKE_CUDA, *bench_hip_library = FAKE_HIP;
 const bool bench_translates = false;
 
 void bench_failed(const char *file, int line, const char *condition, const char *format, ...) {

@@ -341,7 +341,7 @@ static void *encode_sample(unsigned which, tsr_arena *arena, size_t *out_size_by
         {"e", TSR_DTYPE_F32, {1, {1200000}}, data},
     };
     static const size_t counts[SEED_COUNT] = {2, 0, 3, 5, 1, 2};
-    static const tsr_hyperparameter list[] = {{"eps", "1e-08"}, {"lr", "0.001"}};
+    static const tsr_hyperparameter list[] = {{"eps", "1e-08", false}, {"lr", "0.001", false}};
     const tsr_tensor *sorted[5];
     tsr_ctx ctx = {0};
     tsr_manifest m;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Outline: one save · lives · starts · the check.
+ * Sections: one save, lives, starts, the check.
  */
 #include "tests/store/proof/life.h"
 
@@ -101,7 +101,7 @@ static void end_faults(life_run *run) {
     snprintf(run->operation, sizeof run->operation, "%s",
              allocation ? "allocation" : fault_io_fired_name(run->disk));
     allocation_arm(0, false);
-    if (fault_io_is_endless(run->disk)) violate(run->violation, "it went on for ever");
+    if (fault_io_is_endless(run->disk)) violate(run->violation, "it did not end");
     size_t open = fault_io_open_count(run->disk);
     if (open) violate(run->violation, "%zu descriptors were left open", open);
 }
@@ -121,7 +121,7 @@ static tsr_result open_store(life_run *run, tsr_ctx *ctx, uint32_t keep, uint64_
     if (!allowed && run->medium_fails && out_recovery->damaged_count)
         run->fell_back = true;
     else if (!allowed)
-        violate(run->violation, "went on from step %" PRIu64 "; allowed are 0x%" PRIx64, step,
+        violate(run->violation, "resumed from step %" PRIu64 "; allowed are 0x%" PRIx64, step,
                 run->facts.allowed);
     run->facts.allowed = BIT(step & LIFE_STEPS_MAX);
     return result;

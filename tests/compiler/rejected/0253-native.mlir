@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+// run: -tessera-effects
+module attributes {tessera.numerics = "native"} {
+  func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> attributes {tessera.deterministic = {seed = 7 : i64}} {
+    return %x : tensor<4xf32>
+  }
+}

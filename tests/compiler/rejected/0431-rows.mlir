@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// from: schedule
+// No target has registers for the sums of 99 rows.
+func.func @f(%x: tensor<128x128xf32> {tessera.name = "x"}) -> (tensor<128x128xf32> {tessera.name = "y"})
+    attributes {tessera.entry = "infer"} {
+  %0 = tsched.call @k0(%x) : (tensor<128x128xf32>) -> tensor<128x128xf32>
+  return %0 : tensor<128x128xf32>
+}
+tsched.func @k0(%x: tensor<128x128xf32>) -> tensor<128x128xf32> attributes {kind = "matmul", tile = [99]} {
+  %0 = tessera.matmul %x, %x : tensor<128x128xf32>
+  tsched.return %0 : tensor<128x128xf32>
+}
