@@ -35,7 +35,7 @@ enum { ROUNDS = 5, PATH_BYTES = 4096, MIB_MAX = 4000, THREADS_MAX = 64, WINDOW =
 typedef struct bench {
     tsr_ctx *ctx;
     char path[PATH_BYTES], plain[PATH_BYTES];
-    unsigned char *bytes, *room;
+    unsigned char *bytes, *buffer;
     size_t size_bytes;
     tsr_bundle *bundle;
     tsr_bundle_layer layer;
@@ -84,7 +84,7 @@ static void *run_part(void *user) {
     }
     for (size_t at = p->begin; at < p->end && !p->failed; at += WINDOW) {
         size_t size = p->end - at < WINDOW ? p->end - at : WINDOW;
-        p->failed = tsr_io_read_exact(&ctx, p->fd, p->b->path, p->b->room + at, size,
+        p->failed = tsr_io_read_exact(&ctx, p->fd, p->b->path, p->b->buffer + at, size,
                                       p->b->layer.offset_bytes + at)
                         .code != TSR_OK;
     }
@@ -148,7 +148,7 @@ static tsr_result run_open(bench *b, unsigned threads) {
 }
 
 static tsr_result run_load(bench *b, unsigned threads) {
-    const tsr_bundle_segment all = {0, b->size_bytes, b->room};
+    const tsr_bundle_segment all = {0, b->size_bytes, b->buffer};
     return tsr_bundle_read_segments(b->ctx, b->bundle, &b->layer, &all, 1, threads);
 }
 
@@ -213,18 +213,18 @@ int main(int argc, char **argv) {
     b.cpus = cpus < 1 ? 1 : cpus > THREADS_MAX ? THREADS_MAX : (unsigned)cpus;
     b.size_bytes = (size_t)mib << 20;
     b.bytes = malloc(b.size_bytes);
-    b.room = calloc(b.size_bytes, 1);
-    if (!b.bytes || !b.room) {
+    b.buffer = calloc(b.size_bytes, 1);
+    if (!b.bytes || !b.buffer) {
         fprintf(stderr, "bundle_speed: no memory for %zu bytes\n", b.size_bytes);
         return TSR_MEMORY;
     }
     fill(b.bytes, b.size_bytes);
-    memset(b.room, 1, b.size_bytes);
+    memset(b.buffer, 1, b.size_bytes);
     tsr_result result = measure(&b);
     if (result.code) fprintf(stderr, "bundle_speed: %s\n", ctx.error.text);
     tsr_bundle_close(&ctx, b.bundle);
     unlink(b.path);
     free(b.bytes);
-    free(b.room);
+    free(b.buffer);
     return (int)result.code;
 }

@@ -10,7 +10,7 @@ Prints a row per COUNT and one line of JSON; each figure is the minimum of three
 The time of an empty program is printed and subtracted from the times per op.
 With --check the exit code is 1 if 100,000 ops take more than 3 s or 600 MB, or if the time per op with tessera-sr-pipeline grows to more
 than 1.5 times its minimum: in functions of 1,000; and in one function, unless mlir-opt's time grows as much in the same run, because its
-tables of names, places and values, one of each per function, then no longer fit in the caches. Both are printed.
+tables of names, locations and values, one of each per function, then no longer fit in the caches. Both are printed.
 """
 import json
 import os

@@ -111,7 +111,7 @@ class Trainer:
         self.s, self.kind, self.done = s, kind, done
         self.w = {name: torch.nn.Parameter(torch.as_tensor(value).to(s.device, copy=True)) for name, value in weights.items()}
         self.loss = torch.compile(loss_of, dynamic=False) if compiled else loss_of
-        self.rows = text[:len(text) // (s.places + 1) * (s.places + 1)].reshape(-1, s.places + 1)
+        self.rows = text[:len(text) // (s.positions + 1) * (s.positions + 1)].reshape(-1, s.positions + 1)
         self.optimizer = torch.optim.AdamW(self.w.values(), lr=RATE, betas=BETAS, eps=EPS, weight_decay=DECAY, fused=True)
         for name, p in self.w.items() if state else ():
             m, v = (torch.from_numpy(np.array(state[f"{name}.{part}"])).to(s.device) for part in ("adam_m", "adam_v"))
@@ -387,7 +387,7 @@ def measure_step(s, folder, weights, text):
         ours += [seconds for step, seconds in took.items() if step > 2]
         theirs += their_seconds(s, trainer)
     a, b = statistics.median(ours), statistics.median(theirs)
-    return {"step_ms": round(1e3 * a, 2), "torch_ms": round(1e3 * b, 2), "ratio": round(b / a, 3), "tokens_per_s": round(s.batch * s.places / a),
+    return {"step_ms": round(1e3 * a, 2), "torch_ms": round(1e3 * b, 2), "ratio": round(b / a, 3), "tokens_per_s": round(s.batch * s.positions / a),
             "compile_s": round(compiled, 1)}
 
 
@@ -604,7 +604,7 @@ def main():
     parser.add_argument("--limited", type=pathlib.Path, nargs="*", default=[], metavar="BUNDLE", help="of the same model, with less workspace")
     parser.add_argument("--text", type=pathlib.Path, metavar="FILE", help="tokens to train on, 16 bits each (default: the example's bible.tokens)")
     parser.add_argument("--curve", type=pathlib.Path, metavar="FILE", help="the losses of every step, ours and PyTorch's, as CSV")
-    for name, value in (("batch", 16), ("places", 1024), ("width", 768), ("heads", 12), ("vocabulary", 50304), ("window", 256)):
+    for name, value in (("batch", 16), ("positions", 1024), ("width", 768), ("heads", 12), ("vocabulary", 50304), ("window", 256)):
         parser.add_argument(f"--{name}", type=int, default=value, metavar="N")
     s = parser.parse_args()
     if s.device == "cuda" and not torch.cuda.is_available():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random weights for examples/gpt2 of any size (`places`, `width`, `vocabulary` of an object) from a seed, and files with them. Needs
+"""Random weights for examples/gpt2 of any size (`positions`, `width`, `vocabulary` of an object) from a seed, and files with them. Needs
 NumPy.
 """
 import json
@@ -14,7 +14,7 @@ LAYERS = 12
 def shapes(s):
     width = s.width
     yield "wte.weight", (s.vocabulary, width)
-    yield "wpe.weight", (s.places, width)
+    yield "wpe.weight", (s.positions, width)
     for name in (f"h.{i}" for i in range(LAYERS)):
         for part, rows, columns in (("attn.c_attn", width, 3 * width), ("attn.c_proj", width, width), ("mlp.c_fc", width, 4 * width),
                                     ("mlp.c_proj", 4 * width, width)):

@@ -35,7 +35,7 @@ except ImportError as error:
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests/data"))
 from shuffle_reference import shuffle_index  # noqa: E402
 
-BATCH, PLACES, LAYERS, HEADS = 32, 64, 4, 5
+BATCH, POSITIONS, LAYERS, HEADS = 32, 64, 4, 5
 RATE, WARMUP, TOTAL, FINAL, BETAS, EPS, DECAY, DROPOUT = 2e-3, 100, 1000, 0.1, (0.9, 0.99), 1e-8, 0.1, 0.1
 TOLERANCE, ROUNDS, ROUND_STEPS = 0.01, 5, 8
 
@@ -66,15 +66,15 @@ class Trainer:
     """The training in PyTorch; weights of products have the layout of torch.nn.Linear."""
 
     def __init__(self, weights, text, dropout, compiled):
-        self.w = {name: torch.nn.Parameter(torch.from_numpy(value.T.copy() if self.is_turned(name) else value.copy()))
+        self.w = {name: torch.nn.Parameter(torch.from_numpy(value.T.copy() if self.is_transposed(name) else value.copy()))
                   for name, value in weights.items()}
         self.forward = torch.compile(logits) if compiled else logits
-        self.rows = text[:len(text) // (PLACES + 1) * (PLACES + 1)].reshape(-1, PLACES + 1)
+        self.rows = text[:len(text) // (POSITIONS + 1) * (POSITIONS + 1)].reshape(-1, POSITIONS + 1)
         self.optimizer = torch.optim.AdamW(self.w.values(), lr=RATE, betas=BETAS, eps=EPS, weight_decay=DECAY, fused=True)
         self.dropout, self.done = dropout, 0
 
     @staticmethod
-    def is_turned(name):
+    def is_transposed(name):
         return name.endswith(".weight")
 
     def step(self):

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A training step of the block of transformer.py in ONNX Runtime, for its option --onnx-training.
 
-usage: PYTHON onnx_step.py BATCHxPLACESxWIDTHxHEADS THREADS
+usage: PYTHON onnx_step.py BATCHxPOSITIONSxWIDTHxHEADS THREADS
 
 Package onnxruntime-training has the import name of onnxruntime and replaces it (the newest on PyPI is 1.19.2, of 2024, for Python up to
 3.11), so PYTHON belongs to a separate environment, which also contains PyTorch. The first loss is compared with PyTorch's in float64.

@@ -132,8 +132,8 @@ def pool(name, window, stride, padding, call):
 
 
 def rotary(x):
-    places = torch.arange(x.shape[2])[:, None] / 1e4 ** (torch.arange(0, x.shape[3], 2) / x.shape[3])
-    cos, sin = torch.cat([places.cos()] * 2, -1), torch.cat([places.sin()] * 2, -1)
+    positions = torch.arange(x.shape[2])[:, None] / 1e4 ** (torch.arange(0, x.shape[3], 2) / x.shape[3])
+    cos, sin = torch.cat([positions.cos()] * 2, -1), torch.cat([positions.sin()] * 2, -1)
     half = x.shape[3] // 2
     return lambda: x * cos + torch.cat([-x[..., half:], x[..., :half]], -1) * sin
 
@@ -205,7 +205,8 @@ CASES = [
     unary('tanh', torch.tanh), unary('sigmoid', torch.sigmoid), unary('erf', torch.erf), unary('relu', torch.relu),
     unary('gelu', F.gelu), unary('silu', F.silu), unary('softplus', F.softplus), positive('sqrt', torch.sqrt),
     positive('rsqrt', torch.rsqrt), unary('neg', torch.neg), unary('abs', torch.abs), unary('sign', torch.sign),
-    unary('floor', torch.floor),
+    unary('floor', torch.floor), unary('sin', torch.sin), unary('cos', torch.cos), unary('tan', torch.tan), positive('asin', torch.asin),
+    positive('acos', torch.acos), unary('atan', torch.atan), unary('ceil', torch.ceil), unary('round', torch.round),
     Case('gelu tanh', {'x': WIDE}, '%r = tessera.gelu %x {approximate = "tanh"} : $x', WIDE,
          lambda x: lambda: F.gelu(x, approximate='tanh')),
     Case('clamp', {'x': WIDE}, '%r = tessera.clamp %x {low = -0.5, high = 0.5} : $x', WIDE, lambda x: lambda: x.clamp(-0.5, 0.5)),

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares training steps through a scan with PyTorch on CPU: a recurrent net, and one that attends to a memory at each place.
+"""Compares training steps through a scan with PyTorch on CPU: a recurrent net, and one that attends to a memory at each position.
 
 usage: recurrent.py TESSERA_AOT MODEL_BENCH [--before TESSERA_AOT] [--threads N] [--rounds N]
 
@@ -23,7 +23,7 @@ except ImportError as error:
     print(error)
     sys.exit(77)
 
-BATCH, PLACES, WIDTH, MEMORY = 32, 64, 256, 48
+BATCH, POSITIONS, WIDTH, MEMORY = 32, 64, 256, 48
 RATE = 0.01
 
 
@@ -32,7 +32,7 @@ def tensor(*shape):
 
 
 def text(attends):
-    state, rows, w = tensor(BATCH, WIDTH), tensor(PLACES, BATCH, WIDTH), tensor(WIDTH, WIDTH)
+    state, rows, w = tensor(BATCH, WIDTH), tensor(POSITIONS, BATCH, WIDTH), tensor(WIDTH, WIDTH)
     memory, query, scores = tensor(BATCH, MEMORY, WIDTH), tensor(BATCH, 1, WIDTH), tensor(BATCH, 1, MEMORY)
     read = f'%p = tessera.matmul %c, %u : {state}, {w} -> {state}\n'
     if attends:
@@ -73,7 +73,7 @@ def ours(args, aot, folder, names):
 def peers():
     """{name: {peer: call}}"""
     torch.manual_seed(0)
-    x, m = torch.randn(PLACES, BATCH, WIDTH), torch.randn(BATCH, MEMORY, WIDTH)
+    x, m = torch.randn(POSITIONS, BATCH, WIDTH), torch.randn(BATCH, MEMORY, WIDTH)
     w, u = (torch.nn.Parameter(torch.empty(WIDTH, WIDTH).uniform_(-0.05, 0.05)) for _ in range(2))
     rnn = torch.nn.RNN(WIDTH, WIDTH, bias=False)
 

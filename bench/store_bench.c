@@ -15,7 +15,7 @@
  * persist_floor: the same, as a fraction of the possible speed: the lower of that write speed and
  * of the speed at which all cores together hash those bytes. recover: speed of opening a store of
  * MIB, verifying every byte, and loading it, as a fraction of the speed of reading its segment,
- * bypassing the page cache, to its final place, in blocks of 8 MiB; recover_low, recover_high as
+ * bypassing the page cache, to its final position, in blocks of 8 MiB; recover_low, recover_high as
  * above. recover_huge: the same, relative to reading into one block again and again: this is faster
  * if the processor's cache takes the data from the disk, but then the state is not in memory.
  * recover_floor: the same, as a fraction of the possible speed: the lower of the read speed and of
@@ -116,7 +116,7 @@ static TSR_RESULT write_plain(bench *b, const char *path, size_t size_bytes, int
     return TSR_SUCCESS;
 }
 
-/* Reads each block into its own place, or all blocks into the same one. */
+/* Reads each block into its own buffer, or all blocks into the same one. */
 static TSR_RESULT read_plain(bench *b, const char *path, uint8_t *memory, bool spread,
                              double *out_seconds) {
     double start = tsr_clock_seconds();

@@ -49,15 +49,15 @@ def tensor(*shape, dtype='f32'):
     return f'tensor<{"".join(f"{d}x" for d in shape)}{dtype}>'
 
 
-def block_text(batch, places, width, heads, dtypes):
+def block_text(batch, positions, width, heads, dtypes):
     """`dtypes`: the dtype of the parameters, norms and residuals; the dtype of the products and attention."""
-    size, (held, used) = width // heads, dtypes
-    stream, inner = (tensor(batch, places, width, dtype=dtype) for dtype in dtypes)
-    wide, qkv = (tensor(batch, places, n * width, dtype=used) for n in (4, 3))
+    size, (stored, used) = width // heads, dtypes
+    stream, inner = (tensor(batch, positions, width, dtype=dtype) for dtype in dtypes)
+    wide, qkv = (tensor(batch, positions, n * width, dtype=used) for n in (4, 3))
     lines = []
     for name, shape in parameters(width).items():
         spread = 'constant<1.0>' if name.endswith('scale') else 'uniform<-0.05, 0.05>'
-        lines.append(f'%{name} = tessera.param "{name}" init = #tessera.{spread} : {tensor(*shape, dtype=held)}')
+        lines.append(f'%{name} = tessera.param "{name}" init = #tessera.{spread} : {tensor(*shape, dtype=stored)}')
 
     def cast(source, shape, from_dtype, to_dtype):
         if from_dtype == to_dtype:
@@ -67,30 +67,30 @@ def block_text(batch, places, width, heads, dtypes):
         return f'{source}.{to_dtype}'
 
     def norm(result, source, name):
-        row = tensor(width, dtype=held)
+        row = tensor(width, dtype=stored)
         lines.append(f'%{result} = tessera.layernorm_safe %{source}, %{name}.scale, %{name}.bias {{axes = [2], eps = 1.0e-5}} : '
                      f'{stream}, {row}, {row} -> {stream}')
-        return cast(result, (batch, places, width), held, used)
+        return cast(result, (batch, positions, width), stored, used)
 
     def linear(result, source, name, from_type, to_type):
         shapes = [parameters(width)[f'{name}.{part}'] for part in ('weight', 'bias')]
-        weight, bias = (cast(f'{name}.{part}', dims, held, used) for part, dims in zip(('weight', 'bias'), shapes))
+        weight, bias = (cast(f'{name}.{part}', dims, stored, used) for part, dims in zip(('weight', 'bias'), shapes))
         weight_type, bias_type = (tensor(*dims, dtype=used) for dims in shapes)
         lines.append(f'%{result}.m = tessera.matmul %{source}, %{weight} : {from_type}, {weight_type} -> {to_type}')
         lines.append(f'%{result} = tessera.add %{result}.m, %{bias} : {to_type}, {bias_type} -> {to_type}')
 
     def residual(result, source, change):
-        change = cast(change, (batch, places, width), used, held)
+        change = cast(change, (batch, positions, width), used, stored)
         lines.append(f'%{result} = tessera.add %{source}, %{change} : {stream}, {stream} -> {stream}')
 
     linear('qkv', norm('h1', 'x', 'norm1'), 'qkv', inner, qkv)
     lines.append(f'%parts:3 = tessera.split %qkv {{axis = 2 : i64}} : {qkv} -> {inner}, {inner}, {inner}')
-    apart, turned = (tensor(batch, *dims, size, dtype=used) for dims in ((places, heads), (heads, places)))
+    apart, transposed = (tensor(batch, *dims, size, dtype=used) for dims in ((positions, heads), (heads, positions)))
     for i, name in enumerate('qkv'):
         lines.append(f'%{name}.r = tessera.reshape %parts#{i} : {inner} -> {apart}')
-        lines.append(f'%{name}.t = tessera.transpose %{name}.r {{permutation = [0, 2, 1, 3]}} : {apart} -> {turned}')
-    lines.append(f'%a = tessera.attention %q.t, %k.t, %v.t {{causal}} : {turned}, {turned}, {turned} -> {turned}')
-    lines.append(f'%a.t = tessera.transpose %a {{permutation = [0, 2, 1, 3]}} : {turned} -> {apart}')
+        lines.append(f'%{name}.t = tessera.transpose %{name}.r {{permutation = [0, 2, 1, 3]}} : {apart} -> {transposed}')
+    lines.append(f'%a = tessera.attention %q.t, %k.t, %v.t {{causal}} : {transposed}, {transposed}, {transposed} -> {transposed}')
+    lines.append(f'%a.t = tessera.transpose %a {{permutation = [0, 2, 1, 3]}} : {transposed} -> {apart}')
     lines.append(f'%a.r = tessera.reshape %a.t : {apart} -> {inner}')
     linear('o', 'a.r', 'out', inner, inner)
     residual('r1', 'x', 'o')
@@ -120,19 +120,19 @@ SGD = f'#tessera.sgd<lr = {LEARNING_RATE}, momentum = 0.0, weight_decay = 0.0>'
 
 
 def forward(p, x, heads):
-    batch, places, width = x.shape
+    batch, positions, width = x.shape
     h = F.layer_norm(x, (width,), p['norm1.scale'], p['norm1.bias'])
-    q, k, v = (part.view(batch, places, heads, -1).transpose(1, 2) for part in F.linear(h, p['qkv.weight'], p['qkv.bias']).chunk(3, -1))
-    a = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(batch, places, width)
+    q, k, v = (part.view(batch, positions, heads, -1).transpose(1, 2) for part in F.linear(h, p['qkv.weight'], p['qkv.bias']).chunk(3, -1))
+    a = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(batch, positions, width)
     x = x + F.linear(a, p['out.weight'], p['out.bias'])
     h = F.layer_norm(x, (width,), p['norm2.scale'], p['norm2.bias'])
     return x + F.linear(F.gelu(F.linear(h, p['up.weight'], p['up.bias'])), p['down.weight'], p['down.bias'])
 
 
-def product_flops(batch, places, width, heads):
+def product_flops(batch, positions, width, heads):
     """Returns the operations of the forward pass; causal attention computes half of the scores. The gradient needs twice the products;
     attention's 5 / 2."""
-    dense, attention = 24 * batch * places * width * width, 4 * batch * places * (places + 1) // 2 * width
+    dense, attention = 24 * batch * positions * width * width, 4 * batch * positions * (positions + 1) // 2 * width
     return dense + attention, 3 * dense + attention * 7 // 2
 
 
@@ -279,7 +279,7 @@ def onnx_model(shape, fused, train=False):
     that their gradients read."""
     import onnx
     from onnx import TensorProto, helper, numpy_helper
-    batch, places, width, heads = shape
+    batch, positions, width, heads = shape
     nodes, values = [], []
 
     def constant(name, array):
@@ -303,13 +303,13 @@ def onnx_model(shape, fused, train=False):
         return node('Add', [f'{name}.m', f'{name}.bias'], f'{name}.y')
 
     parts = node('Split', [linear(norm('x', 'norm1'), 'qkv')], ['q', 'k', 'v'], axis=-1, num_outputs=3)
-    apart, together = constant('apart', np.array([batch, places, heads, width // heads])), constant('together', np.array([batch, places, width]))
+    apart, together = constant('apart', np.array([batch, positions, heads, width // heads])), constant('together', np.array([batch, positions, width]))
     q, k, v = (node('Transpose', [node('Reshape', [part, apart], f'{part}.r')], f'{part}.t', perm=[0, 2, 1, 3]) for part in parts)
     scale = (width // heads) ** -0.5
     if fused:
         a = node('Attention', [q, k, v], 'a', is_causal=1, scale=scale)
     else:
-        unseen = constant('unseen', np.triu(np.full((places, places), -np.inf, 'f4'), 1))
+        unseen = constant('unseen', np.triu(np.full((positions, positions), -np.inf, 'f4'), 1))
         k = node('Transpose', [f'{parts[1]}.r'], 'k.tt', perm=[0, 2, 3, 1])
         s = node('Mul', [node('MatMul', [q, k], 's'), constant('scale', np.float32(scale))], 's.s')
         a = node('MatMul', [node('Softmax', [node('Add', [s, unseen], 's.m')], 'p', axis=-1), v], 'a')
@@ -424,7 +424,7 @@ def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     for name in ('aot', 'run', 'bench'):
         parser.add_argument(name)
-    parser.add_argument('--shapes', default='1x128x768x12,1x512x768x12,8x128x768x12', help='batch x places x width x heads')
+    parser.add_argument('--shapes', default='1x128x768x12,1x512x768x12,8x128x768x12', help='batch x positions x width x heads')
     parser.add_argument('--threads', type=int, default=1)
     parser.add_argument('--seed', type=int, default=int(time.time()))
     parser.add_argument('--no-values', action='store_true')

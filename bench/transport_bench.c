@@ -326,7 +326,7 @@ static int main_mpi(void) {
     MPI_Finalize();
     return 0;
 #else
-    fprintf(stderr, "transport_bench: built without MPI; configure with -Dmpi=enabled\n");
+    fprintf(stderr, "transport_bench: built without MPI\n");
     return TSR_USAGE;
 #endif
 }

@@ -20,7 +20,7 @@
 #include "loader/weights/sender.h"
 #include "runtime/base/array.h"
 #include "runtime/base/clock.h"
-#include "runtime/device/cuda_device.h"
+#include "runtime/device/gpu/device.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,14 +67,14 @@ static TSR_RESULT begin(bench *b) {
 }
 
 static TSR_RESULT copy(bench *b) {
-    const tsr_cuda_device *gpu = (const tsr_cuda_device *)b->device;
+    const tsr_gpu_device *gpu = (const tsr_gpu_device *)b->device;
     for (size_t at = 0, part; at < b->size_bytes; at += part) {
         part = b->size_bytes - at < PINNED_BYTES ? b->size_bytes - at : PINNED_BYTES;
-        TRY(b->ctx, TSR_CUDA_CALL(b->ctx, &gpu->cuda, upload, NULL,
-                                  tsr_cuda_address_of(b->memory.device + at), b->pinned, part,
-                                  gpu->stream));
+        TRY(b->ctx,
+            TSR_GPU_CALL(b->ctx, &gpu->driver, upload, NULL,
+                         tsr_gpu_address_of(b->memory.device + at), b->pinned, part, gpu->stream));
     }
-    return TSR_CUDA_CALL(b->ctx, &gpu->cuda, stream_wait, NULL, gpu->stream);
+    return TSR_GPU_CALL(b->ctx, &gpu->driver, stream_wait, NULL, gpu->stream);
 }
 
 /* out_around: time of setup and release. */
@@ -125,9 +125,9 @@ static TSR_RESULT through_host(bench *b) {
 }
 
 static TSR_RESULT measure(bench *b) {
-    const tsr_cuda_device *gpu = (const tsr_cuda_device *)b->device;
+    const tsr_gpu_device *gpu = (const tsr_gpu_device *)b->device;
     TRY(b->ctx,
-        TSR_CUDA_CALL(b->ctx, &gpu->cuda, host_allocate, NULL, &b->pinned, PINNED_BYTES, 0));
+        TSR_GPU_CALL(b->ctx, &gpu->driver, host_allocate, NULL, &b->pinned, PINNED_BYTES, 0));
     memset(b->pinned, 1, PINNED_BYTES);
     for (int i = 0; i < ROUNDS; i++) {
         double start = tsr_clock_seconds();
@@ -185,7 +185,7 @@ static int run_size(const char *folder, const char *text) {
     bool absent = result.code == TSR_MACHINE;
     if (!result.code) result = run(&b);
     if (result.code) fprintf(stderr, "upload_speed: %s\n", ctx.error.text);
-    if (b.pinned) ((tsr_cuda_device *)b.device)->cuda.host_free(b.pinned);
+    if (b.pinned) ((tsr_gpu_device *)b.device)->driver.host_free(b.pinned);
     if (b.memory.host) b.device->type->release(b.device, &b.memory);
     tsr_device_close(b.device);
     tsr_bundle_close(&ctx, b.bundle);

@@ -101,7 +101,7 @@ static void make_text(const shape *s, bool weights, const char *dtype, char *tex
              weights ? b : "", weights ? "\n" : "", a, b, c, c);
 }
 
-static double settle(const bench *b, const double *rounds) {
+static double choose_time(const bench *b, const double *rounds) {
     double best = rounds[0];
     for (unsigned r = 1; r < b->rounds; r++) best = rounds[r] < best ? rounds[r] : best;
     return b->best ? best : measure_median(rounds, b->rounds);
@@ -131,7 +131,7 @@ static size_t find_best(const contest *c, double *out_seconds) {
     *out_seconds = INFINITY;
     for (size_t i = 0; i < c->b->peer_count; i++) {
         if (!c->prepared[i]) continue;
-        double seconds = settle(c->b, c->seconds[i]);
+        double seconds = choose_time(c->b, c->seconds[i]);
         if (seconds >= *out_seconds) continue;
         *out_seconds = seconds;
         best = i;
@@ -141,7 +141,7 @@ static size_t find_best(const contest *c, double *out_seconds) {
 
 static void drop_slow(contest *c, double best) {
     for (size_t i = 0; i < c->b->peer_count; i++)
-        if (c->prepared[i] && settle(c->b, c->seconds[i]) > 2 * best) c->b->out[i] = true;
+        if (c->prepared[i] && choose_time(c->b, c->seconds[i]) > 2 * best) c->b->out[i] = true;
 }
 
 /* Returns the difference between a library's result and Tessera's. */
@@ -163,8 +163,8 @@ static double report(contest *c) {
     const shape *s = &c->s;
     double flops = 2.0 * (double)s->m * (double)s->n * (double)s->k, theirs;
     size_t best = find_best(c, &theirs);
-    double ours = settle(b, c->seconds[PEERS_MAX]);
-    double peak = 1 / settle(b, c->peak);
+    double ours = choose_time(b, c->seconds[PEERS_MAX]);
+    double peak = 1 / choose_time(b, c->peak);
     const char *name = best == PEERS_MAX ? "none" : b->peers[best].name;
     double error = find_difference(c), allowed = b->narrow ? 1e-2 : 1e-3;
     char text[64];

@@ -70,7 +70,7 @@ static const attention_case attentions[] = {
     {8, 2048, 2048, 128, 1}, {12, 128, 128, 64, 0},
 };
 
-static double settle(const bench *b, const double *rounds) {
+static double choose_time(const bench *b, const double *rounds) {
     double best = rounds[0];
     for (unsigned r = 1; r < b->rounds; r++) best = rounds[r] < best ? rounds[r] : best;
     return b->best ? best : measure_median(rounds, b->rounds);
@@ -85,11 +85,11 @@ static double compare(bench *b, const char *name, double flops, bench_program *p
         b->seconds[0][r] = measure_call(bench_program_run, program, 4e-3);
         if (b->options.threads > 1) measure_wait_idle();
     }
-    double ours = settle(b, b->seconds[0]), theirs = job ? settle(b, b->seconds[1]) : NAN;
+    double ours = choose_time(b, b->seconds[0]), theirs = job ? choose_time(b, b->seconds[1]) : NAN;
     double compiling = bench_program_compile_seconds(program);
     printf(
         "%-42s %10.2f us %7.1f GF %5.1f %% of peak  oneDNN %10.2f us  %.3fx  compiled in %.0f ms\n",
-        name, ours * 1e6, flops / ours * 1e-9, 100 * flops / ours * settle(b, b->seconds[2]),
+        name, ours * 1e6, flops / ours * 1e-9, 100 * flops / ours * choose_time(b, b->seconds[2]),
         theirs * 1e6, theirs / ours, 1e3 * compiling);
     b->compile_seconds += compiling;
     b->compiled++;
@@ -173,7 +173,7 @@ static double run_attention(bench *b, const attention_case *a) {
 }
 
 /* Returns a random number from low to high with a log-uniform distribution. */
-static int64_t spread(uint64_t *state, double low, double high) {
+static int64_t draw_log_uniform(uint64_t *state, double low, double high) {
     double unit = (double)(measure_random(state) >> 11) * 0x1p-53;
     return (int64_t)(low * pow(high / low, unit) + 0.5);
 }
@@ -183,15 +183,16 @@ static dnnl_conv draw_conv(uint64_t *state) {
     static const int64_t taps[] = {1, 2, 3, 3, 3, 4, 5, 7}, channels[] = {1, 3, 4};
     for (;;) {
         int64_t k = taps[measure_random(state) % 8], few = (int64_t)(measure_random(state) % 4);
-        dnnl_conv c = {.n = spread(state, 1, 4),
-                       .h = spread(state, 7, 256),
-                       .c = few < 3 ? spread(state, 5, 512) : channels[measure_random(state) % 3],
-                       .f = spread(state, 8, 512),
+        dnnl_conv c = {.n = draw_log_uniform(state, 1, 4),
+                       .h = draw_log_uniform(state, 7, 256),
+                       .c = few < 3 ? draw_log_uniform(state, 5, 512)
+                                    : channels[measure_random(state) % 3],
+                       .f = draw_log_uniform(state, 8, 512),
                        .kh = k,
                        .kw = measure_random(state) % 8 ? k : taps[measure_random(state) % 8],
                        .groups = 1,
                        .stride = measure_random(state) % 3 ? 1 : 2};
-        c.w = measure_random(state) % 2 ? c.h : spread(state, 7, 256);
+        c.w = measure_random(state) % 2 ? c.h : draw_log_uniform(state, 7, 256);
         c.padding = measure_random(state) % 4 ? k / 2 : 0;
         int64_t oh = (c.h + 2 * c.padding - c.kh) / c.stride + 1;
         int64_t ow = (c.w + 2 * c.padding - c.kw) / c.stride + 1;
@@ -204,9 +205,11 @@ static dnnl_conv draw_conv(uint64_t *state) {
 /* Draws a case of 20 to 1000 million operations, counted as if it were not causal. */
 static attention_case draw_attention(uint64_t *state) {
     for (;;) {
-        attention_case a = {.heads = spread(state, 1, 32), .queries = spread(state, 1, 4096)};
-        a.keys = measure_random(state) % 2 ? a.queries : spread(state, 8, 4096);
-        a.d = measure_random(state) % 2 ? 16 * spread(state, 1, 12) : spread(state, 8, 192);
+        attention_case a = {.heads = draw_log_uniform(state, 1, 32),
+                            .queries = draw_log_uniform(state, 1, 4096)};
+        a.keys = measure_random(state) % 2 ? a.queries : draw_log_uniform(state, 8, 4096);
+        a.d = measure_random(state) % 2 ? 16 * draw_log_uniform(state, 1, 12)
+                                        : draw_log_uniform(state, 8, 192);
         a.causal = a.queries == a.keys && measure_random(state) % 2;
         double flops = 4.0 * (double)(a.heads * a.queries * a.keys) * (double)a.d;
         if (flops >= 20e6 && flops <= 1000e6) return a;

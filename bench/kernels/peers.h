@@ -38,8 +38,8 @@ typedef struct peer {
 
 /* Appends the installed libraries to `peers` and returns their number. `folder` is for copies of
  * libraries: one for each core type, because the type is chosen when a library is loaded. */
-size_t peers_open_blas(const char *folder, unsigned threads, peer *peers, size_t room);
+size_t peers_open_blas(const char *folder, unsigned threads, peer *peers, size_t capacity);
 /* Defined in the module peers_dnnl, which is built if oneDNN's headers are installed. */
-size_t peers_open_dnnl(peer *peers, size_t room);
+size_t peers_open_dnnl(peer *peers, size_t capacity);
 
 #endif

@@ -121,10 +121,10 @@ static bool open_one(const blas_library *library, const char *type, const char *
     return true;
 }
 
-size_t peers_open_blas(const char *folder, unsigned threads, peer *peers, size_t room) {
+size_t peers_open_blas(const char *folder, unsigned threads, peer *peers, size_t capacity) {
     size_t count = 0;
     for (size_t i = 0; i < TSR_COUNT(libraries); i++)
-        for (size_t t = 0; t < TYPES_MAX && libraries[i].types[t].name && count < room; t++)
+        for (size_t t = 0; t < TYPES_MAX && libraries[i].types[t].name && count < capacity; t++)
             if (can_run(libraries[i].types[t].needs))
                 count += open_one(&libraries[i], libraries[i].types[t].name, folder, threads,
                                   &peers[count]);

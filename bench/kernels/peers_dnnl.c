@@ -121,7 +121,7 @@ static void *prepare_primitive(const peer *self, const peer_matmul *problem) {
     return NULL;
 }
 
-__attribute__((visibility("default"))) size_t peers_open_dnnl(peer *peers, size_t room) {
+__attribute__((visibility("default"))) size_t peers_open_dnnl(peer *peers, size_t capacity) {
     static const peer rows[] = {
         {"oneDNN sgemm", false, false, prepare_sgemm, run_sgemm, release, NULL},
         {"oneDNN matmul", false, false, prepare_primitive, run_primitive, release, NULL},
@@ -129,7 +129,7 @@ __attribute__((visibility("default"))) size_t peers_open_dnnl(peer *peers, size_
         {"oneDNN bf16", false, true, prepare_primitive, run_primitive, release, NULL},
         {"oneDNN bf16, packed", true, true, prepare_primitive, run_primitive, release, NULL},
     };
-    size_t count = TSR_COUNT(rows) < room ? TSR_COUNT(rows) : room;
+    size_t count = TSR_COUNT(rows) < capacity ? TSR_COUNT(rows) : capacity;
     memcpy(peers, rows, count * sizeof *peers);
     return count;
 }

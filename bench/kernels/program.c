@@ -33,9 +33,17 @@ static void compile(const bench_options *options, const char *source, const char
     const char *numerics = options->numerics ? options->numerics : "portable";
     if (strcmp(numerics, "native") == 0) strcat(target, ",cpu:x86-64-v4-bf16");
     if (options->cpu) snprintf(target, sizeof target, "--target=cpu:%s", options->cpu);
-    char *argv[] = {
-        (char *)options->aot, "build", (char *)source, "-o", (char *)bundle, target, "--numerics",
-        (char *)numerics,     NULL};
+    char *argv[] = {(char *)options->aot,
+                    "build",
+                    (char *)source,
+                    "-o",
+                    (char *)bundle,
+                    target,
+                    "--numerics",
+                    (char *)numerics,
+                    options->dim ? "--dim" : NULL,
+                    (char *)options->dim,
+                    NULL};
     pid_t child = 0;
     int status = 0;
     posix_spawn_file_actions_t actions;
@@ -92,6 +100,10 @@ const float *bench_program_param(bench_program *program, const char *name) {
 void bench_program_run(void *user) {
     bench_program *program = user;
     must(program, tsr_executor_run(&program->ctx, program->model->executor, 0, 1));
+}
+
+void bench_program_set_dim(bench_program *program, uint64_t size) {
+    tsr_executor_set_dim(program->model->executor, 0, size);
 }
 
 double bench_program_compile_seconds(const bench_program *program) {

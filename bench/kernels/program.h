@@ -17,6 +17,7 @@ typedef struct bench_options {
     const char *folder;   /* folder for bundles; must exist */
     const char *cpu;      /* "x86-64-v4"; NULL: the highest level of this CPU */
     const char *numerics; /* "native"; NULL: portable */
+    const char *dim;      /* "N=1..64", the sizes of its dim; NULL: none is open */
     unsigned threads;
 } bench_options;
 
@@ -28,6 +29,8 @@ const float *bench_program_output(bench_program *program, size_t index);
 /* Returns the parameter's memory, which is read-only. */
 const float *bench_program_param(bench_program *program, const char *name);
 void bench_program_run(void *program); /* runs one call */
+/* Sets the open dim of the next calls. */
+void bench_program_set_dim(bench_program *program, uint64_t size);
 /* Fills every input of f32 or bf16 with random numbers in [-1, 1). */
 void bench_program_fill(bench_program *program, uint64_t seed);
 size_t bench_program_workspace(const bench_program *program); /* in bytes */

@@ -85,7 +85,7 @@ void halve(context &ctx, tsr_model *of, const char *name) {
     std::uint64_t count = 0;
     if (!tensor || !tsr_shape_count(&tensor->shape, &count)) throw std::runtime_error(name);
     std::vector<float> values(count);
-    tsr_view view{tensor->name, tensor->dtype, tensor->shape, values.data(), TSR_PLACE_HOST};
+    tsr_view view{tensor->name, tensor->dtype, tensor->shape, values.data(), TSR_LOCATION_HOST};
     ctx.must(tsr_model_read_tensor(&ctx, of, &view));
     for (float &value : values) value *= 0.5F;
     ctx.must(tsr_model_write_tensor(&ctx, of, &view));

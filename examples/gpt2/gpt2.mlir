@@ -10,7 +10,7 @@
 // ---- sizes: `sizes.py` writes these lines for other ones ----
 !rows = tensor<16x2050xui8>
 !losses = tensor<16x1024xf32>
-!places = tensor<1024xi32>
+!positions = tensor<1024xi32>
 !window = tensor<256xi64>
 !window_places = tensor<256xi32>
 !window_hits = tensor<256xi1>
@@ -149,8 +149,8 @@ module @gpt2 {
     %text = tessera.sum %parts {axes = [2]} : tensor<?x?x2xi32> -> tensor<?x?xi32>
     %from = tessera.slice %text {start = [0, 0], size = #size} : tensor<?x?xi32> -> tensor<?x?xi32>
     %to = tessera.slice %text {start = [0, 1], size = #size} : tensor<?x?xi32> -> tensor<?x?xi32>
-    %all = tessera.iota {axis = 0 : i64} : !places
-    %at = tessera.reshape %all : !places -> tensor<?xi32>
+    %all = tessera.iota {axis = 0 : i64} : !positions
+    %at = tessera.reshape %all : !positions -> tensor<?xi32>
     %states = call @states(%from, %at) : (tensor<?x?xi32>, tensor<?xi32>) -> !h
     %logits = call @logits(%states) : (!h) -> !logits
     %scores = tessera.reshape %logits : !logits -> !scores

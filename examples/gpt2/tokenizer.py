@@ -83,11 +83,11 @@ def write(path, tokens, kind="H"):
     pathlib.Path(path).write_bytes(array.array(kind, tokens).tobytes())
 
 
-def write_prompt(text, folder, places):
+def write_prompt(text, folder, positions):
     tokens = encode(text, read_merges())
-    if not 0 < len(tokens) <= places:
-        sys.exit(f"the text has {len(tokens)} tokens; expected 1 to {places}")
-    write(pathlib.Path(folder, "text.bin"), tokens + [0] * (places - len(tokens)), "q")
+    if not 0 < len(tokens) <= positions:
+        sys.exit(f"the text has {len(tokens)} tokens; expected 1 to {positions}")
+    write(pathlib.Path(folder, "text.bin"), tokens + [0] * (positions - len(tokens)), "q")
     write(pathlib.Path(folder, "place.bin"), [len(tokens)], "q")
 
 
@@ -104,7 +104,7 @@ def main():
     one = commands.add_parser("prompt")
     one.add_argument("text", type=pathlib.Path)
     one.add_argument("folder")
-    one.add_argument("places", type=int, nargs="?", default=256)
+    one.add_argument("positions", type=int, nargs="?", default=256)
     a = parser.parse_args()
     if a.command == "learn":
         texts = {name: (HERE.parent / "gpt-char" / f"{name}.txt").read_bytes() for name in ("train", "test")}
@@ -118,7 +118,7 @@ def main():
         tokens = array.array("q" if a.tokens.suffix == ".bin" else "H", a.tokens.read_bytes())
         sys.stdout.buffer.write(decode(tokens, read_merges()))
     else:
-        write_prompt(a.text.read_bytes(), a.folder, a.places)
+        write_prompt(a.text.read_bytes(), a.folder, a.positions)
 
 
 if __name__ == "__main__":
