@@ -87,7 +87,7 @@ equal() {
     [ "$2" = "$3" ] || fail "$1: '$2'; expected '$3'"
 }
 
-free_port() { "$PYTHON" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+free_port() { "$PYTHON" "$HERE/../free_port.py"; }
 
 # await PORT: waits until a server listens there.
 await() {

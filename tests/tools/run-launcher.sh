@@ -7,9 +7,7 @@
 
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_USE_AGENT_STORE OMPI_COMM_WORLD_RANK \
     OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE SLURM_PROCID SLURM_STEP_NUM_TASKS SLURM_STEP_NODELIST SLURM_JOB_ID SLURM_STEP_ID
-free_port() {
-    "$PYTHON" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
-}
+free_port() { "$PYTHON" "$ROOT/tests/free_port.py"; }
 check "eight virtual ranks" "$AOT" build "$DIGITS/digits.mlir" -o ranks.tsb --target cpu:x86-64-v3 --virtual-ranks 8
 TRAIN=("$RUN" ranks.tsb "${DATA[@]}" --quiet --threads 1)
 "${TRAIN[@]}" --steps 40 >alone.out
@@ -19,7 +17,7 @@ expected=$(state_of alone.out)
 torchrun() { echo "RANK=$1 WORLD_SIZE=$2 LOCAL_RANK=$1 LOCAL_WORLD_SIZE=$2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port"; }
 openmpi() { echo "OMPI_COMM_WORLD_RANK=$1 OMPI_COMM_WORLD_SIZE=$2 MASTER_ADDR=localhost MASTER_PORT=$port"; }
 mpich() { echo "PMI_RANK=$1 PMI_SIZE=$2 MASTER_ADDR=localhost MASTER_PORT=$port"; }
-slurm() { echo "SLURM_PROCID=$1 SLURM_STEP_NUM_TASKS=$2 SLURM_STEP_NODELIST=127.0.0.[1-2,7],x SLURM_JOB_ID=$((port / 16)) SLURM_STEP_ID=$((port % 16))"; }
+slurm() { echo "SLURM_PROCID=$1 SLURM_STEP_NUM_TASKS=$2 SLURM_STEP_NODELIST=127.0.0.[1-2,7],x SLURM_JOB_ID=$(((port - 20000) / 16)) SLURM_STEP_ID=$((port % 16))"; }
 agent() { echo "$(torchrun "$1" "$2") TORCHELASTIC_USE_AGENT_STORE=True"; }
 
 # job LAUNCHER RANKS FLAGS…: starts the ranks, the last first; prints what rank 0 prints; the code of the first that fails.

@@ -33,15 +33,23 @@ typedef struct seat {
     pthread_t thread;
 } seat;
 
+/* Below the range from which the kernel takes the ports of outgoing connections (32768 and up), so that no other test gets it
+ * by chance before the listener is up. */
 uint16_t ranks_free_port(void) {
+    enum { FIRST = 20000, LIMIT = 32000 };
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof address;
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&address, size) ||
-        getsockname(fd, (struct sockaddr *)&address, &size))
-        abort();
-    close(fd);
-    return ntohs(address.sin_port);
+    for (int tries = 0; tries < 1000; tries++) {
+        uint16_t number;
+        if (getentropy(&number, sizeof number)) abort();
+        number = (uint16_t)(FIRST + number % (LIMIT - FIRST));
+        address.sin_port = htons(number);
+        int fd = socket(AF_INET, SOCK_STREAM, 0);
+        if (fd < 0) abort();
+        int status = bind(fd, (struct sockaddr *)&address, sizeof address);
+        close(fd);
+        if (!status) return number;
+    }
+    abort();
 }
 
 static tsr_result open_end(tsr_ctx *ctx, const seat *s, tsr_transport **out_transport) {

@@ -12,7 +12,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { KEY_BYTES_MAX = 4096, SLURM_PORT_FIRST = 20000, SLURM_PORTS = 20000 };
+/* The ports of Slurm's jobs end below the range from which Linux takes the ports of outgoing connections, 32768. */
+enum { KEY_BYTES_MAX = 4096, SLURM_PORT_FIRST = 20000, SLURM_PORTS = 12000 };
 
 typedef struct launcher {
     const char *name, *rank, *rank_count, *local_rank, *local_rank_count;

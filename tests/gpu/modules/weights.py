@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which weights of attention fall (compiler/ir/samples.h), by NumPy or PyTorch: of positions as their arrays of int64, products modulo 2^64."""
+"""Which weights of attention are dropped (compiler/ir/samples.h), by NumPy or PyTorch: of positions as their arrays of int64, products modulo 2^64."""
 LOW = 0xffffffff
 
 
@@ -13,7 +13,7 @@ def words(key, counter):
     return c
 
 
-def survives(i, j, queries, keys, head, step, seed, stream, rate):
+def kept(i, j, queries, keys, head, step, seed, stream, rate):
     """Of head number `head`, an array or a number below 2^31: is the weight of query i and key j kept? i, j: arrays that broadcast."""
     tiles = -(-keys // 16)
     room = 32
