@@ -33,8 +33,8 @@ typedef struct seat {
     pthread_t thread;
 } seat;
 
-/* Below the range from which the kernel takes the ports of outgoing connections (32768 and up), so that no other test gets it
- * by chance before the listener is up. */
+/* Below the range from which the kernel takes the ports of outgoing connections (32768 and up), so
+ * that no other test gets it by chance before the listener is up. */
 uint16_t ranks_free_port(void) {
     enum { FIRST = 20000, LIMIT = 32000 };
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};

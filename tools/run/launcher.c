@@ -12,7 +12,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* The ports of Slurm's jobs end below the range from which Linux takes the ports of outgoing connections, 32768. */
+/* The ports of Slurm's jobs end below the range from which Linux takes the ports of outgoing
+ * connections, 32768. */
 enum { KEY_BYTES_MAX = 4096, SLURM_PORT_FIRST = 20000, SLURM_PORTS = 12000 };
 
 typedef struct launcher {
