@@ -52,7 +52,6 @@ typedef struct entry {
     uint32_t planned_count;
     size_t planned_capacity;
     bool *escapes; /* node -> true if the entry returns it, or an op without a kernel reads it */
-    bool vranks;   /* some ops run once for each virtual rank */
 } entry;
 
 /* ---- read ---- */
@@ -242,7 +241,6 @@ static void mark_live_out(entry *e, bool native) {
     for (uint32_t i = 0; i < e->node_count; i++) {
         const tsr_fuse_node *node = &e->nodes[i];
         e->escapes[i] = e->escapes[i] || node->live_out;
-        e->vranks = e->vranks || node->vrank;
         for (uint32_t k = 0; k < node->operand_count && is_no_kernel(e->rows[i]); k++)
             e->escapes[node->operands[k]] = true;
     }
@@ -515,7 +513,7 @@ static bool is_view(const entry *e, const tsr_fuse_group *group) {
     uint32_t owner = maker->kind == TSR_FUSE_PART ? maker->operands[0] : from;
     bool made = maker->kind != TSR_FUSE_SOURCE && maker->kind != TSR_FUSE_SPLAT &&
                 !is_no_kernel(e->rows[owner]);
-    return made && !group->planned && group->node_count == 1 && !e->vranks && !e->escapes[from] &&
+    return made && !group->planned && group->node_count == 1 && !e->escapes[from] &&
            !e->escapes[group->root];
 }
 

@@ -12,10 +12,16 @@ static bool made_in(const planner *p, const value *v, uint32_t loop_number) {
            runs_per_vrank(&p->launches[v->maker]);
 }
 
+/* The value that `mlir` is or views. */
+static value *find_root(planner *p, MlirValue mlir) {
+    value *v = &p->values[tsr_value_map_get(&p->numbers, mlir)];
+    return v->view_of == NONE ? v : &p->values[v->view_of];
+}
+
 /* A value that is joined or exchanged after the loop that makes it has a slot for each virtual
  * rank, too. */
 static void retain_for_join(planner *p, const launch *l) {
-    value *v = &p->values[tsr_value_map_get(&p->numbers, tsr_op_operand(l->call, 0))];
+    value *v = find_root(p, tsr_op_operand(l->call, 0));
     if (v->maker == NONE || v->imported || p->launches[v->maker].loop == NONE) return;
     v->buffer.space = TSR_SPACE_VRANK;
     v->first = p->loops[p->launches[v->maker].loop].begin;
@@ -41,7 +47,7 @@ void tsr_planner_stretch_lives(planner *p) {
             retain_for_join(p, l);
         if (l->loop == NONE) continue;
         for (size_t k = 0; k < tsr_op_operand_count(l->call); k++) {
-            value *v = &p->values[tsr_value_map_get(&p->numbers, tsr_op_operand(l->call, k))];
+            value *v = find_root(p, tsr_op_operand(l->call, k));
             if (made_in(p, v, l->loop) || v->buffer.space == TSR_SPACE_PART) continue;
             if (v->first_end < p->loops[l->loop].end) v->first_end = p->loops[l->loop].end;
             if (v->maker == NONE || v->imported || p->launches[v->maker].loop == NONE ||
@@ -50,6 +56,10 @@ void tsr_planner_stretch_lives(planner *p) {
             v->buffer.space = TSR_SPACE_VRANK;
             v->first = p->loops[p->launches[v->maker].loop].begin;
         }
+    }
+    for (uint32_t i = 0; i < p->value_count; i++) {
+        value *v = &p->values[i];
+        if (v->view_of != NONE) v->buffer.space = p->values[v->view_of].buffer.space;
     }
 }
 

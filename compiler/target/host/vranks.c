@@ -5,8 +5,8 @@
  * that operand is available. The results of a loop's collectives are available before the next
  * loop. Parts are taken and joined between loops. A tensor that ranks have parts of is gathered
  * right before the op that reads it, in the phase of that op, and gathered again if another tensor
- * was gathered since. Regions begin and end between loops: the values that pass their gates belong
- * to loops that are over.
+ * was gathered since. A view has the phase of the kernel whose result it views. Regions begin and
+ * end between loops: the values that pass their gates belong to loops that are over.
  */
 #include "compiler/target/host/vranks.h"
 
@@ -200,17 +200,28 @@ static void gather_for(phases *t, MlirOperation call, uint32_t phase) {
     for (uint32_t i = 0; i < count; i++) t->gatherings[read[i]].seen = t->gathered;
 }
 
+static bool views_kernel(MlirOperation view) {
+    MlirOperation from = view;
+    while (!mlirOperationIsNull(from) && tsr_op_is_view(from))
+        from = tsr_value_owner(tsr_op_operand(from, 0));
+    return !mlirOperationIsNull(from) && tsr_op_is(from, TSR_SCHED_CALL);
+}
+
 static TSR_RESULT read_op(phases *t, MlirOperation op) {
     tsr_op_class is = class_of(op);
     if (tsr_sr_has_token(op)) return read_token_op(t, op);
-    if (tsr_op_is_view(op))
-        FAIL(t->ctx, TSR_COMPILE, "@%s: a view in an entry with virtual ranks; expected a kernel",
+    if (tsr_op_is_view(op) && !views_kernel(op))
+        FAIL(t->ctx, TSR_COMPILE,
+             "@%s: a view of a value that no kernel computes, in an entry with virtual ranks; "
+             "expected a kernel",
              tsr_op_symbol(t->func));
     timing made = {.vrank = true, .ready = true};
     bool sums = is == TSR_CLASS_COLLECTIVE;
     if (is != TSR_CLASS_VRANK) TRY(t->ctx, read_operands(t, op, &made));
     if (is_gathered_later(t, op)) {
         made = (timing){.ready = true};
+    } else if (tsr_op_is_view(op)) { /* it stays with the kernel whose result it is */
+        add_phase(t, op, 2 * made.stage + (made.vrank && !made.ready));
     } else if (tsr_op_is(op, TSR_SCHED_CALL) || sums) {
         gather_for(t, op, 2 * made.stage + (made.vrank || sums));
         add_phase(t, op, 2 * made.stage + (made.vrank || sums));

@@ -11,7 +11,7 @@
 // CHECK-NEXT: tessera_target.launch @k0_sum
 // CHECK-NEXT: tessera_target.vrank_sum @k1_vrank_sum
 // CHECK-NEXT: tessera_target.launch @k2_reshape
-// VIEW: error: @train: a view in an entry with virtual ranks; expected a kernel
+// VIEW: error: @train: a view of a value that no kernel computes, in an entry with virtual ranks; expected a kernel
 module @m attributes {tessera.virtual_ranks = 2 : i64} {
   func.func @train(%x: tensor<8x4xf32> {tessera.data = "x"}) -> (tensor<f32> {tessera.name = "loss"}) attributes {tessera.entry = "train"} {
     %0 = tessera_sr.vrank_rows %x : tensor<8x4xf32> -> tensor<4x4xf32>
