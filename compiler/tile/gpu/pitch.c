@@ -9,7 +9,6 @@
 
 #include "compiler/ir/attributes.h"
 #include "compiler/ir/targets/target.h"
-#include "compiler/resilience/resilience.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/tile/attributes.h"
 #include "compiler/tile/gpu/product.h"
@@ -382,9 +381,6 @@ static TSR_RESULT write_pitches(const chooser *c) {
 tsr_result tsr_gpu_choose_pitches(tsr_ctx *ctx, const tsr_target *target, MlirModule module,
                                   tsr_arena *arena) {
     chooser c = {.ctx = ctx, .arena = arena, .target = target, .module = module};
-    int64_t vranks = 1;
-    tsr_op_i64(mlirModuleGetOperation(module), TSR_SR_VIRTUAL_RANKS, &vranks);
-    if (vranks > 1) return TSR_SUCCESS; /* buffers of virtual ranks are dense */
     TRY(ctx, read_kernels(&c));
     TSR_FOR_EACH_OP(entry, mlirModuleGetBody(module)) {
         if (!tsr_op_is(entry, TSR_FUNC_FUNC) || !tsr_op_has_body(entry)) continue;

@@ -10,7 +10,6 @@
 #include "compiler/tile/gpu/relayout.h"
 
 #include "compiler/ir/targets/target.h"
-#include "compiler/resilience/resilience.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/tile/gpu/layout.h"
 #include "compiler/tile/gpu/pitch.h"
@@ -133,9 +132,6 @@ tsr_result tsr_gpu_relayout_factors(tsr_ctx *ctx, const tsr_target *target, Mlir
     tsr_result result = TSR_SUCCESS;
     relayouter l = {
         .ctx = ctx, .arena = arena, .target = target, .module = module, .assigned = &assigned};
-    int64_t vranks = 1;
-    tsr_op_i64(mlirModuleGetOperation(module), TSR_SR_VIRTUAL_RANKS, &vranks);
-    if (vranks > 1) return TSR_SUCCESS; /* nothing has a pitch there */
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
         bool fits = false;
         if (!tsr_op_is(func, TSR_SCHED_FUNC)) continue;
