@@ -1,0 +1,216 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Products on the matrix units of AMD GPUs, run on this CPU lane by lane (lanes.h), against NumPy in float64.
+
+usage: products.py BUILD [--seed S] [--cases N] [--targets A,B]
+
+Each case is a program of one product with --numerics=native: types, transposed factors, edges, batches, rows that are not whole 16 bytes, ops after
+the product. Each tile of compiler/tile/gpu/tiles.def that fits is also given by a schedule, once for each target. In the LLVM IR of every kernel there
+must be the instructions that docs/amd.md names. Exit code: 0 all agree, 1 some do not, 77 NumPy is absent.
+"""
+import argparse
+import pathlib
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+try:
+    import numpy as np
+except ImportError:
+    print('NumPy is absent')
+    sys.exit(77)
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / 'tests/oracle'))
+
+from graph import pack, unpack
+from product import load, save
+
+CPU = 'x86-64-v3'
+UNITS = {'gfx90a': 'mfma', 'gfx942': 'mfma', 'gfx950': 'mfma', 'gfx9-4-generic': 'mfma', 'gfx1100': 'wmma', 'gfx11-generic': 'wmma', 'gfx1201': 'wmma',
+         'gfx12-generic': 'wmma'}
+EPS = {'f32': 2.0**-24, 'bf16': 2.0**-8, 'f16': 2.0**-11}  # half a unit in the last place, relative
+LEAST = {'f32': 0, 'bf16': 0, 'f16': 2.0**-24}
+EPILOGUES = {
+    'none': ([], lambda y, c: y),
+    'bias': (['%{} = tessera.add %{}, %c : (T, tensor<NxD>) -> T'], lambda y, c: y + c),
+    'relu': (['%{} = tessera.add %{}, %c : (T, tensor<NxD>) -> T', '%{} = tessera.relu %{} : T'], lambda y, c: np.maximum(y + c, 0)),
+}
+
+
+class Failure(Exception):
+    pass
+
+
+class Case:
+    def __init__(self, m, n, k, batch=(), dtype='bf16', at=False, bt=False, after='none', tile=None):
+        self.m, self.n, self.k, self.batch, self.dtype, self.at, self.bt, self.after, self.tile = m, n, k, batch, dtype, at, bt, after, tile
+
+    def __str__(self):
+        return f'{self.dtype} {self.m} x {self.n} x {self.k}, batch {self.batch}, transposed {self.at} {self.bt}, after it {self.after}, tile {self.tile}'
+
+    def type(self, *dims):
+        return f'tensor<{"x".join(map(str, (*self.batch, *dims)))}x{self.dtype}>'
+
+    def shapes(self):
+        return ((self.k, self.m) if self.at else (self.m, self.k)), ((self.n, self.k) if self.bt else (self.k, self.n))
+
+    def text(self, name):
+        a, b = (self.type(*dims) for dims in self.shapes())
+        result, bias = self.type(self.m, self.n), f'tensor<{self.n}x{self.dtype}>'
+        flags = ', '.join([f'{f} = true' for f, on in (('transpose_a', self.at), ('transpose_b', self.bt)) if on])
+        lines, steps = [f'%0 = tessera.matmul %a, %b {{{flags}}} : ({a}, {b}) -> {result}'], EPILOGUES[self.after][0]
+        for i, step in enumerate(steps):
+            lines.append(step.format(i + 1, i).replace('tensor<NxD>', bias).replace('T', result))
+        body = '\n  '.join(lines)
+        ports = ', '.join(f'%{p}: {t} {{tessera.name = "{p}"}}' for p, t in (('a', a), ('b', b), ('c', bias)))
+        return f'func.func @{name}({ports}) -> ({result} {{tessera.name = "y"}}) attributes {{tessera.entry = "infer"}} {{\n  {body}\n' \
+               f'  return %{len(steps)} : {result}\n}}\n'
+
+    def draw(self, generator):
+        shapes = [(*self.batch, *dims) for dims in self.shapes()] + [(self.n,)]
+        arrays = [generator.standard_normal(s).astype(np.float32) for s in shapes]
+        return [np.asarray(unpack(pack(x, self.dtype), self.dtype), np.float64) for x in arrays]
+
+    def expect(self, a, b, c):
+        """The result in float64, and by how much each element may differ: the sum in f32 in any order, and the rounding of the result."""
+        a, b = (np.swapaxes(x, -1, -2) if t else x for x, t in ((a, self.at), (b, self.bt)))
+        y, size = EPILOGUES[self.after][1](a @ b, c), np.abs(a) @ np.abs(b) + np.abs(c)
+        return y, (self.k + 2) * EPS['f32'] * size + EPS[self.dtype] * np.abs(y) * 1.01 + LEAST[self.dtype]
+
+
+def tiles_of(build, target):
+    """Tiles that are given by hand: rows, columns, warps of tiles.def; the compiler refuses those that do not fit."""
+    text = (ROOT / 'compiler/tile/gpu/tiles.def').read_text('utf-8')
+    return [(int(r), int(c), int(w), int(g)) for r, c, w, t, g in re.findall(r'^X\((\d+), (\d+), (\d+), (\d+), (\d+)\)', text, re.M) if t == '1']
+
+
+class Bench:
+    def __init__(self, build, work):
+        self.tools, self.lanes, self.work = build / 'tools', build / 'tests/lanes', work
+
+    def call(self, *command):
+        return subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=300)
+
+    def must(self, *command):
+        done = self.call(*command)
+        if done.returncode:
+            raise Failure(f'{pathlib.Path(command[0]).name}: {done.stderr.strip()[-500:]} (exit code {done.returncode})')
+        return done
+
+    def build(self, text, targets, flags=()):
+        source = self.work / 'p.mlir'
+        source.write_text(text, 'utf-8')
+        names = ','.join([f'cpu:{CPU}', *(f'hip:{t}' for t in targets)])
+        return self.call(self.tools / 'tessera-aot', 'build', source, '-o', self.work / 'p.tsb', '--numerics=native', '--target', names, '--dump=llvm',
+                         '--dump-dir', self.work / 'ir', *flags)
+
+    def run(self, target, name, case, data):
+        inputs, outputs, packed = self.work / 'i.safetensors', self.work / 'o.safetensors', self.work / f'{target}.tsb'
+        save(inputs, {p: (x, case.dtype) for p, x in zip('abc', data)})
+        self.must(self.tools / 'tessera-run', packed, '--quiet', '--cpu', CPU, '--entry', name, *(f'--input={p}={inputs}:{p}' for p in 'abc'), '--output',
+                  f'y={outputs}')
+        return np.asarray(load(outputs)['y'][0], np.float64)
+
+    def pack(self, target):
+        self.must(self.lanes / 'lane-pack', self.work / 'p.tsb', f'hip:{target}', self.work / 'ir' / f'llvm.{target}.ll',
+                  self.lanes / 'liblane-simulator.a', self.work / f'{target}.tsb')
+
+    def kernels(self, target):
+        """How many instructions of matrix units each kernel has."""
+        text = (self.work / 'ir' / f'llvm.{target}.ll').read_text('utf-8')
+        return [len(re.findall(rf'call .*@llvm\.amdgcn\.{UNITS[target]}\.', body)) for body in re.split(r'^define ', text, flags=re.M)[1:]]
+
+    def compare(self, target, name, case, data):
+        expected, allowed = case.expect(*data)
+        got = self.run(target, name, case, data)
+        far = np.abs(got - expected) > allowed
+        if not far.any() and np.isfinite(got).all():
+            return []
+        where = tuple(int(i) for i in np.argwhere(far | ~np.isfinite(got))[0])
+        return [f'{target}: {case}: {int(far.sum())} of {far.size} elements are wrong; {where}: {got[where]}, float64 {expected[where]}']
+
+
+def draw_cases(generator, count):
+    cases = []
+    for i in range(count):
+        sizes = [int(generator.choice([generator.integers(1, 140), 16 * generator.integers(1, 9)])) for _ in range(3)]
+        batch = () if generator.integers(3) else (int(generator.integers(1, 4)),)
+        cases.append(Case(*sizes, batch, str(generator.choice(['bf16', 'f16', 'f32'])), bool(generator.integers(2)), bool(generator.integers(2)),
+                          str(generator.choice(list(EPILOGUES)))))
+    return cases
+
+
+def takes(target, case):
+    return case.dtype != 'f32' or UNITS[target] == 'mfma'  # WMMA has no f32
+
+
+def check_cases(bench, cases, targets, generator):
+    done = bench.build(''.join(case.text(f'p{i}') for i, case in enumerate(cases)), targets)
+    if done.returncode:
+        raise Failure(f'tessera-aot: {done.stderr.strip()[-500:]}')
+    wrong, data = [], [case.draw(generator) for case in cases]
+    for target in targets:
+        bench.pack(target)
+        without, expected = bench.kernels(target).count(0), 0
+        shapes = {str(case) for case in cases if not takes(target, case)}
+        if without > len(shapes):
+            wrong.append(f'{target}: {without} kernels without matrix units; expected at most {len(shapes)}')
+        for i, case in enumerate(cases):
+            wrong += bench.compare(target, f'p{i}', case, data[i])
+    return wrong
+
+
+def check_tiles(bench, targets, generator):
+    """Each tile that a schedule can give."""
+    wrong, used = [], 0
+    for target in targets:
+        for rows, columns, warps, registers in tiles_of(bench, target):
+            case = Case(rows + 24, columns + 8, 104, bt=True, dtype=str(generator.choice(['bf16', 'f16'])), tile=(rows, columns, warps))
+            schedule = bench.work / 'schedule.mlir'
+            schedule.write_text(f'tsched.tile kernel @k0_matmul chosen = [{rows}, {columns}, 64, 2, {warps}, 1, 1, 1, 1, 0, {registers}] '
+                                f'{{target = "hip:{target}"}}\n')
+            done = bench.build(case.text('p'), [target], ['--schedule', schedule])
+            if 'TSR-0431' in done.stderr:
+                continue
+            if done.returncode:
+                wrong.append(f'{target}: {case}: {done.stderr.strip()[-400:]}')
+                continue
+            bench.pack(target)
+            used += 1
+            if 0 in bench.kernels(target):
+                wrong.append(f'{target}: {case}: its kernel has no instruction of matrix units')
+            wrong += bench.compare(target, 'p', case, case.draw(generator))
+    print(f'{used} tiles given by schedules: {len(wrong)} wrong')
+    return wrong if used else ['no tile fits']
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument('build', type=pathlib.Path)
+    parser.add_argument('--seed', type=int, default=random.SystemRandom().randrange(1 << 32))
+    parser.add_argument('--cases', type=int, default=10)
+    parser.add_argument('--targets', default='gfx942,gfx950,gfx1100,gfx1201')
+    options = parser.parse_args()
+    print(f'seed {options.seed}', flush=True)
+    generator, begin = np.random.default_rng(options.seed), time.monotonic()
+    work = pathlib.Path(tempfile.mkdtemp(prefix='products-'))
+    bench, targets = Bench(options.build.resolve(), work), options.targets.split(',')
+    try:
+        cases = draw_cases(generator, options.cases)
+        wrong = check_cases(bench, cases, targets, generator)
+        print(f'{len(cases)} products on {", ".join(targets)}: {len(wrong)} wrong; {time.monotonic() - begin:.0f} s')
+        wrong += check_tiles(bench, targets, generator)
+    except Failure as failure:
+        wrong = [str(failure)]
+    for text in wrong:
+        print(text)
+    shutil.rmtree(work)
+    return 1 if wrong else 0
+
+
+sys.exit(main())
