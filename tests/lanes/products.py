@@ -83,7 +83,7 @@ class Case:
         return y, (self.k + 2) * EPS['f32'] * size + EPS[self.dtype] * np.abs(y) * 1.01 + LEAST[self.dtype]
 
 
-def tiles_of(build, target):
+def tiles_of():
     """Tiles that are given by hand: rows, columns, warps of tiles.def; the compiler refuses those that do not fit."""
     text = (ROOT / 'compiler/tile/gpu/tiles.def').read_text('utf-8')
     return [(int(r), int(c), int(w), int(g)) for r, c, w, t, g in re.findall(r'^X\((\d+), (\d+), (\d+), (\d+), (\d+)\)', text, re.M) if t == '1']
@@ -121,9 +121,11 @@ class Bench:
                   self.lanes / 'liblane-simulator.a', self.work / f'{target}.tsb')
 
     def kernels(self, target):
-        """How many instructions of matrix units each kernel has."""
+        """{kernel of a product: the number of its instructions of matrix units}"""
         text = (self.work / 'ir' / f'llvm.{target}.ll').read_text('utf-8')
-        return [len(re.findall(rf'call .*@llvm\.amdgcn\.{UNITS[target]}\.', body)) for body in re.split(r'^define ', text, flags=re.M)[1:]]
+        bodies = re.split(r'^define ', text, flags=re.M)[1:]
+        counts = {re.search(r'@(\w+)\(', body)[1]: len(re.findall(rf'call .*@llvm\.amdgcn\.{UNITS[target]}\.', body)) for body in bodies}
+        return {name: count for name, count in counts.items() if 'matmul' in name}
 
     def compare(self, target, name, case, data):
         expected, allowed = case.expect(*data)
@@ -156,10 +158,9 @@ def check_cases(bench, cases, targets, generator):
     wrong, data = [], [case.draw(generator) for case in cases]
     for target in targets:
         bench.pack(target)
-        without, expected = bench.kernels(target).count(0), 0
-        shapes = {str(case) for case in cases if not takes(target, case)}
-        if without > len(shapes):
-            wrong.append(f'{target}: {without} kernels without matrix units; expected at most {len(shapes)}')
+        without, most = [kernel for kernel, units in bench.kernels(target).items() if not units], sum(not takes(target, case) for case in cases)
+        if len(without) > most:
+            wrong.append(f'{target}: kernels {without} have no instruction of matrix units; expected at most {most} kernels')
         for i, case in enumerate(cases):
             wrong += bench.compare(target, f'p{i}', case, data[i])
     return wrong
@@ -169,7 +170,7 @@ def check_tiles(bench, targets, generator):
     """Each tile that a schedule can give."""
     wrong, used = [], 0
     for target in targets:
-        for rows, columns, warps, registers in tiles_of(bench, target):
+        for rows, columns, warps, registers in tiles_of():
             case = Case(rows + 24, columns + 8, 104, bt=True, dtype=str(generator.choice(['bf16', 'f16'])), tile=(rows, columns, warps))
             schedule = bench.work / 'schedule.mlir'
             schedule.write_text(f'tsched.tile kernel @k0_matmul chosen = [{rows}, {columns}, 64, 2, {warps}, 1, 1, 1, 1, 0, {registers}] '
@@ -182,11 +183,39 @@ def check_tiles(bench, targets, generator):
                 continue
             bench.pack(target)
             used += 1
-            if 0 in bench.kernels(target):
+            if 0 in bench.kernels(target).values():
                 wrong.append(f'{target}: {case}: its kernel has no instruction of matrix units')
             wrong += bench.compare(target, 'p', case, case.draw(generator))
     print(f'{used} tiles given by schedules: {len(wrong)} wrong')
     return wrong if used else ['no tile fits']
+
+
+# A second table of the places of elements, from the matrix element to the register, as AMD's "Matrix Instruction Calculator" writes it:
+# (lanes that hold element i, k of the first operand, its number in the lane; lane and number of element i, j of the result).
+PLACES = {
+    'MFMA_F16': (lambda i, k: ([i + 16 * (k // 4)], k % 4), lambda i, j: (j + 16 * (i // 4), i % 4)),
+    'MFMA_F32': (lambda i, k: ([i + 16 * k], 0), lambda i, j: (j + 16 * (i // 4), i % 4)),
+    'MFMA_DEEP_F16': (lambda i, k: ([i + 16 * (k // 8)], k % 8), lambda i, j: (j + 16 * (i // 4), i % 4)),
+    'WMMA_11_F16': (lambda i, k: ([i, i + 16], k), lambda i, j: (j + 16 * (i % 2), i // 2)),
+    'WMMA_12_F16': (lambda i, k: ([i + 16 * (k // 8)], k % 8), lambda i, j: (j + 16 * (i // 8), i % 8)),
+}
+
+
+def check_places(bench):
+    """The simulator's places of elements, from the register to the element, against PLACES."""
+    told, depths = {}, {'MFMA_F32': 4, 'MFMA_DEEP_F16': 32}
+    for line in bench.must(bench.lanes / 'lane-places').stdout.splitlines():
+        name, what, *numbers = line.split()
+        told.setdefault((name.replace('BF16', 'F16'), what), set()).add(tuple(map(int, numbers)))
+    wrong = []
+    for name, (operand, result) in PLACES.items():
+        depth = depths.get(name, 16)
+        want = {(lane, operand(i, k)[1], i, k) for i in range(16) for k in range(depth) for lane in operand(i, k)[0]}
+        sums = {(*result(i, j), i, j) for i in range(16) for j in range(16)}
+        wrong += [f'{name}: {what} differ' for what, places in (('operand', want), ('result', sums)) if told.pop((name, what)) != places]
+    wrong += [f'{name}: {what} has no second table' for name, what in told]
+    print(f'places of elements of {len(PLACES)} kinds of instructions: {len(wrong)} differ')
+    return wrong
 
 
 def main():
@@ -201,8 +230,8 @@ def main():
     work = pathlib.Path(tempfile.mkdtemp(prefix='products-'))
     bench, targets = Bench(options.build.resolve(), work), options.targets.split(',')
     try:
-        cases = draw_cases(generator, options.cases)
-        wrong = check_cases(bench, cases, targets, generator)
+        cases, wrong = draw_cases(generator, options.cases), check_places(bench)
+        wrong += check_cases(bench, cases, targets, generator)
         print(f'{len(cases)} products on {", ".join(targets)}: {len(wrong)} wrong; {time.monotonic() - begin:.0f} s')
         wrong += check_tiles(bench, targets, generator)
     except Failure as failure:
