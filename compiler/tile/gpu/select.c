@@ -48,9 +48,10 @@ typedef struct device {
     bool multiplies_f32; /* all bits of f32 */
 } device;
 
-/* The driver of an H200 reports the numbers of `at_a_time`. Those of AMD GPUs are the vendor's
- * figures for one device of an MI250X, an MI300X, an MI355X, an RX 7900 XTX and an RX 9070 XT at
- * their highest clocks, and 0.85 of the memory's bandwidth; nothing was measured on one. */
+enum { SUMS_OF_64 = 128, SUMS_OF_32 = 64, RDNA_SHARED_BYTES = 65536 };
+
+/* The driver of an H200 reports the numbers of `at_a_time`. AMD GPUs have the vendor's figures of
+ * amd.def; 0.85 is the fraction of the memory's bandwidth that an H200 reaches. */
 static const device devices[] = {
     {80, 108, 1024, {108}, 166912, 167936, 1100, 64, 64, 2048, 3, 8, false},
     {90,
@@ -66,14 +67,22 @@ static const device devices[] = {
      3,
      8,
      false},
-    {0x90a, 110, 512, {110}, 65536, 65536, 819, 128, 0, 0, 2, 2, true},
-    {0x942, 304, 1024, {304}, 65536, 65536, 2145, 128, 0, 0, 2, 2, true},
-    {0x10094, 304, 1024, {304}, 65536, 65536, 2145, 128, 0, 0, 2, 2, true},
-    {0x950, 256, 2048, {256}, 163840, 163840, 2833, 128, 0, 0, 2, 2, true},
-    {0x1100, 96, 256, {96}, 65536, 65536, 326, 64, 0, 0, 2, 2, false},
-    {0x10011, 96, 256, {96}, 65536, 65536, 326, 64, 0, 0, 2, 2, false},
-    {0x1201, 64, 512, {64}, 65536, 65536, 183, 64, 0, 0, 2, 2, false},
-    {0x10012, 64, 512, {64}, 65536, 65536, 183, 64, 0, 0, 2, 2, false}};
+#define X(name, arch_, generic, lanes, registers, registers_unit, waves, scalars, shared, unit,    \
+          simds, units, mhz, matrix_16, matrix_f32, vector_f32, memory_gbs, ...)                   \
+    {.arch = arch_,                                                                                \
+     .multiprocessors = units,                                                                     \
+     .products = (matrix_16) / 2,                                                                  \
+     .at_a_time = {units},                                                                         \
+     .shared_bytes = (lanes) == 64 ? (shared) : RDNA_SHARED_BYTES,                                 \
+     .shared_total = shared,                                                                       \
+     .memory_bytes = (mhz) ? 0.85 * 1000 * (memory_gbs) / ((mhz) + !(mhz)) : 0,                    \
+     .sums = (lanes) == 64 ? SUMS_OF_64 : SUMS_OF_32,                                              \
+     .stages_min = 2,                                                                              \
+     .stages_max = 2,                                                                              \
+     .multiplies_f32 = (matrix_f32) != 0},
+#include "manifests/amd.def"
+#undef X
+};
 
 /* Costs in cycles, rates in bytes per cycle; pairs are for A and for B. */
 static const struct {
