@@ -50,7 +50,7 @@ static tsr_result assemble(tsr_ctx *ctx, MlirModule module, const tsr_target *ta
     void *code = NULL;
     size_t size = 0;
     TRY(ctx, tsr_target_compile(ctx, module, target, arena, &code, &size));
-    TRY(ctx, tsr_ptxas_assemble(ctx, ptxas, module, target, arena, &code, &size));
+    if (ptxas) TRY(ctx, tsr_ptxas_assemble(ctx, ptxas, module, target, arena, &code, &size));
     return tsr_fatbin_decode(ctx, code, size, arena, out_fatbin);
 }
 

@@ -176,7 +176,8 @@ static TSR_RESULT run_tile(compilation *c) {
     for (size_t i = 0; i < c->job_count; i++) {
         job *j = &c->jobs[i];
         TRY(c->ctx, tsr_tile_lower_planned(c->ctx, j->planned, j->target, &j->module));
-        if (!j->ptxas || mlirModuleIsNull(c->module)) continue;
+        bool assembles = j->ptxas || j->target->family == TSR_FAMILY_HIP;
+        if (!assembles || mlirModuleIsNull(c->module)) continue;
         TRY(c->ctx, tsr_choose_tiles(c->ctx, c->module, j->target, j->ptxas, &c->choices,
                                      &j->planned, &j->module));
     }

@@ -16,6 +16,11 @@ typedef struct tsr_amd {
     uint32_t registers, registers_unit, waves, scalar_registers;
     uint32_t shared_bytes, shared_unit;
     uint32_t simds; /* that share the shared memory */
+    /* The vendor's figures for one GPU of this architecture; 0: unknown. */
+    uint32_t units, mhz;            /* compute units, their highest clock */
+    uint32_t matrix_16, matrix_f32; /* FLOP per cycle of a compute unit, on matrix units; 0: none */
+    uint32_t vector_f32, memory_gbs; /* without matrix units; GB/s */
+    uint32_t depth_16, depth_f32;    /* of one product of matrix units; 0: none, or unknown */
 } tsr_amd;
 
 /* NULL: unknown. Features after the name, as in "gfx90a:sramecc+:xnack-", are ignored. */

@@ -91,6 +91,7 @@ tsr_tile_group tsr_tile_group_make(tsr_ctx *ctx, tsr_arena *arena, const tsr_tar
                             .op = func,
                             .body = tsr_op_body(func),
                             .is_native = native && tsr_target_has_matrix_units(target),
+                            .multiplies = native && tsr_target_has_matrix_products(target),
                             .has_dot = native && target->has_dot};
     group.b.target = target;
     group.b.at.context = mlirOperationGetContext(func);
@@ -255,7 +256,7 @@ static tsr_result lower_body(tsr_tile_group *group, const family *found) {
     if (group->has_extents) return found->with_extents(group);
     if (is_rows(group)) return tsr_tile_lower_rows(group);
     if (is_batch(group)) return tsr_tile_lower_batch(group);
-    if (group->is_native && found->lower == tsr_tile_lower_matmul)
+    if (group->multiplies && found->lower == tsr_tile_lower_matmul)
         TRY(group->ctx, tsr_tile_lower_product(group, &taken));
     if (group->is_native && found->lower == tsr_tile_lower_transpose)
         tsr_tile_lower_shared_transpose(group, &taken);

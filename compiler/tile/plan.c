@@ -23,7 +23,7 @@
 #include <string.h>
 
 static tsr_result choose_matmul(tsr_tile_group *group, tsr_tiling *tiling) {
-    if (group->is_native) TRY(group->ctx, tsr_product_choose(group, tiling));
+    if (group->multiplies) TRY(group->ctx, tsr_product_choose(group, tiling));
     return tiling->kind == TSR_TILING_NONE ? tsr_matmul_choose(group, tiling) : TSR_SUCCESS;
 }
 

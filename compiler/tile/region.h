@@ -32,6 +32,7 @@ typedef struct tsr_tile_group {
     int64_t *pitches;                 /* their pitches: elements between rows; 0: dense */
     const MlirValue *returned;        /* operands of tsched.return */
     bool is_native;                   /* matrix units and their numerics may be used */
+    bool multiplies;                  /* matrix units may be used for products */
     bool has_dot;                     /* dot products of bf16 and their numerics: dot.h */
     bool is_aside;                    /* a step of a sequence that is not the main one */
     uint32_t over;                    /* only for steps: see sequence.h */

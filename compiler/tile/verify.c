@@ -44,7 +44,9 @@ tsr_where tsr_check_context(MlirOperation op) {
         if (!p.target && tsr_op_is(at, TSR_BUILTIN_MODULE))
             p.target = tsr_op_string(at, TSR_TARGET_NAME);
     }
-    if (p.target && strncmp(p.target, "cuda:", 5) == 0) p.has = tsr_feature_find(p.target + 5);
+    bool is_gpu =
+        p.target && (strncmp(p.target, "cuda:", 5) == 0 || strncmp(p.target, "hip:", 4) == 0);
+    if (is_gpu) p.has = tsr_feature_find(strchr(p.target, ':') + 1);
     return p;
 }
 

@@ -18,6 +18,26 @@ enum {
     LANES_STORE = 1,
 };
 
+/* Instructions of matrix units: X(ID, "intrinsic", elements of an operand in a lane,
+ * lanes of a wave, depth, type). A name may stand twice, with operands of other sizes. */
+#define LANES_MATRICES(X)                                                                          \
+    X(MFMA_F16, "llvm.amdgcn.mfma.f32.16x16x16f16", 4, 64, 16, F16)                                \
+    X(MFMA_BF16, "llvm.amdgcn.mfma.f32.16x16x16bf16.1k", 4, 64, 16, BF16)                          \
+    X(MFMA_F32, "llvm.amdgcn.mfma.f32.16x16x4f32", 1, 64, 4, F32)                                  \
+    X(MFMA_DEEP_F16, "llvm.amdgcn.mfma.f32.16x16x32.f16", 8, 64, 32, F16)                          \
+    X(MFMA_DEEP_BF16, "llvm.amdgcn.mfma.f32.16x16x32.bf16", 8, 64, 32, BF16)                       \
+    X(WMMA_11_F16, "llvm.amdgcn.wmma.f32.16x16x16.f16", 16, 32, 16, F16)                           \
+    X(WMMA_11_BF16, "llvm.amdgcn.wmma.f32.16x16x16.bf16", 16, 32, 16, BF16)                        \
+    X(WMMA_12_F16, "llvm.amdgcn.wmma.f32.16x16x16.f16", 8, 32, 16, F16)                            \
+    X(WMMA_12_BF16, "llvm.amdgcn.wmma.f32.16x16x16.bf16", 8, 32, 16, BF16)
+typedef enum lanes_matrix_id {
+#define X(id, name, elements, lanes, depth, type) LANES_##id,
+    LANES_MATRICES(X)
+#undef X
+        LANES_MATRIX_COUNT
+} lanes_matrix_id;
+enum { LANES_MATRIX_SIZE = 16 }; /* rows and columns of each */
+
 typedef struct lanes_shared {
     char *bytes;
     uint64_t size_bytes; /* 0: the launch says it */
@@ -49,6 +69,17 @@ uint32_t lanes_permlanex16(uint32_t word, uint32_t low, uint32_t high, const cha
 uint64_t lanes_ballot(uint32_t vote, const char *site);
 void lanes_wave_barrier(const char *site);
 void lanes_block_barrier(const char *site);
+/* `id`: lanes_matrix_id; the operands, the sum and the result of this lane. */
+void lanes_matrix(uint32_t id, const void *first, const void *second, const void *sum, void *result,
+                  const char *site);
 void lanes_access(const char *at, uint64_t size_bytes, uint32_t kind, const char *site);
+
+/* Where an instruction has an element: `element` of this lane is row *out_row of the first operand
+ * (column of the second one) at depth *out_k; of the result, row *out_row and column *out_column.
+ */
+void lanes_place_operand(lanes_matrix_id id, uint32_t lane, uint32_t element, uint32_t *out_row,
+                         uint32_t *out_k);
+void lanes_place_result(lanes_matrix_id id, uint32_t lane, uint32_t element, uint32_t *out_row,
+                        uint32_t *out_column);
 
 #endif

@@ -8,6 +8,7 @@
  * Bytes of shared memory remember who wrote and read them since which barrier (lanes_access).
  */
 #include "tests/lanes/lanes.h"
+#include "tests/lanes/matrices.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -24,6 +25,7 @@ enum {
     GRID_SIZE_OFFSET = 12,
     PARAMETERS_MAX = 2048,
     PACKET_BYTES = 64,
+    LANES_WAVE_MAX = 64,
     REWRITE_MAX = 64,
 };
 static const uint32_t other_half = 0xdeadbeef; /* a register of lanes that may be elsewhere */
@@ -37,6 +39,7 @@ typedef enum wait {
     AT_DPP,
     AT_PERMLANEX16,
     AT_BALLOT,
+    AT_MATRIX,
     AT_WAVE_BARRIER,
     AT_BLOCK_BARRIER,
     ENDED,
@@ -48,6 +51,8 @@ typedef struct lane {
     const char *site;
     uint32_t word, with[2]; /* what it brings to the exchange */
     uint64_t result;
+    const void *first, *second, *sum; /* of an instruction of matrix units */
+    void *product;
 } lane;
 
 typedef struct byte {
@@ -188,6 +193,28 @@ static void exchange(lane *lanes, uint32_t group) {
     }
 }
 
+/* ---- matrix units ---------------------------------------------------------------------------- */
+
+/* All lanes of the wave that begins at thread `begin` wait for the instruction. */
+static void multiply(uint32_t begin) {
+    const void *first[LANES_WAVE_MAX], *second[LANES_WAVE_MAX], *sums[LANES_WAVE_MAX];
+    void *products[LANES_WAVE_MAX];
+    const lane *lanes = &sim.lanes[begin];
+    lanes_matrix_id id = (lanes_matrix_id)lanes->word;
+    sim.current = begin;
+    if (lanes_matrix_lanes(id) != sim.kernel->wave_lanes)
+        fail("an instruction of matrix units for waves of another size", lanes->site, NULL);
+    for (uint32_t i = 0; i < sim.kernel->wave_lanes; i++) {
+        first[i] = lanes[i].first;
+        second[i] = lanes[i].second;
+        sums[i] = lanes[i].sum;
+        products[i] = lanes[i].product;
+    }
+    if (!lanes_multiply(id, first, second, sums, products))
+        fail("halves of a wave give different elements to an instruction that takes them twice",
+             lanes->site, NULL);
+}
+
 /* ---- the scheduler --------------------------------------------------------------------------- */
 
 /* Runs the lanes of a group until each of them waits or has ended. */
@@ -222,8 +249,11 @@ static bool advance(uint32_t group) {
     run_group(group);
     check_together(lanes, group);
     if (lanes[0].wait == ENDED || lanes[0].wait == AT_BLOCK_BARRIER) return false;
+    if (lanes[0].wait == AT_MATRIX && sim.kernel->wave_lanes > LANES_GROUP) return false;
     if (lanes[0].wait == AT_WAVE_BARRIER)
         sim.group_barriers[group]++;
+    else if (lanes[0].wait == AT_MATRIX)
+        multiply(group * LANES_GROUP);
     else
         exchange(lanes, group);
     release(group);
@@ -250,14 +280,40 @@ static void pass_block_barrier(uint32_t groups) {
     }
 }
 
+/* Both halves of a wave of 64 lanes wait. Multiplies if they wait for matrix units. */
+static bool multiply_halves(uint32_t group) {
+    const lane *low = &sim.lanes[group * LANES_GROUP], *high = low + LANES_GROUP;
+    if (!sim.takes_part[group] || (low->wait != AT_MATRIX && high->wait != AT_MATRIX)) return false;
+    sim.current = group * LANES_GROUP;
+    if (low->wait != high->wait || low->site != high->site)
+        fail("halves of a wave wait at different instructions",
+             low->wait == ENDED ? " ended" : low->site,
+             high->wait == ENDED ? " ended" : high->site);
+    multiply(group * LANES_GROUP);
+    release(group);
+    release(group + 1);
+    return true;
+}
+
+/* Runs all groups until they wait for the block or have ended. */
+static void run_groups(uint32_t groups) {
+    bool multiplied = true;
+    while (multiplied) {
+        multiplied = false;
+        for (uint32_t g = 0; g < groups; g++)
+            while (sim.takes_part[g] && advance(g)) continue;
+        for (uint32_t g = 0; g + 1 < groups && sim.kernel->wave_lanes > LANES_GROUP; g += 2)
+            multiplied = multiply_halves(g) || multiplied;
+    }
+}
+
 static void run_block(uint32_t groups) {
     bool waits = true;
     while (waits) {
         waits = false;
-        for (uint32_t g = 0; g < groups; g++) {
-            while (sim.takes_part[g] && advance(g)) continue;
+        run_groups(groups);
+        for (uint32_t g = 0; g < groups; g++)
             waits = waits || (sim.takes_part[g] && sim.lanes[g * LANES_GROUP].wait != ENDED);
-        }
         if (waits) pass_block_barrier(groups);
     }
 }
@@ -364,6 +420,16 @@ uint32_t lanes_permlanex16(uint32_t word, uint32_t low, uint32_t high, const cha
 
 uint64_t lanes_ballot(uint32_t vote, const char *site) {
     return wait_for(AT_BALLOT, vote, 0, 0, site);
+}
+
+void lanes_matrix(uint32_t id, const void *first, const void *second, const void *sum, void *result,
+                  const char *site) {
+    lane *self = &sim.lanes[sim.current];
+    self->first = first;
+    self->second = second;
+    self->sum = sum;
+    self->product = result;
+    wait_for(AT_MATRIX, id, 0, 0, site);
 }
 
 void lanes_wave_barrier(const char *site) { wait_for(AT_WAVE_BARRIER, 0, 0, 0, site); }

@@ -48,6 +48,15 @@ static const struct {
              {"llvm.amdgcn.wave.barrier", "lanes_wave_barrier", "p", false},
              {"llvm.amdgcn.s.barrier", "lanes_block_barrier", "p", false}};
 
+static const struct {
+    const char *intrinsic;
+    unsigned elements; /* of an operand */
+} matrices[] = {
+#define X(id, name, elements, lanes, depth, type) {name, elements},
+    LANES_MATRICES(X)
+#undef X
+};
+
 static LLVMValueRef function_of(translation *t, const char *name, LLVMTypeRef type) {
     LLVMValueRef function = LLVMGetNamedFunction(t->module, name);
     return function ? function : LLVMAddFunction(t->module, name, type);
@@ -124,7 +133,55 @@ static LLVMValueRef exchange_words(translation *t, LLVMValueRef call, size_t row
     return LLVMBuildBitCast(b, low, type, "");
 }
 
+/* The number of the instruction of matrix units; else LANES_MATRIX_COUNT. */
+static unsigned find_matrix(const char *name, LLVMValueRef call) {
+    LLVMTypeRef type = LLVMTypeOf(LLVMGetOperand(call, 0));
+    unsigned elements = LLVMGetTypeKind(type) == LLVMVectorTypeKind ? LLVMGetVectorSize(type) : 1,
+             row = 0;
+    for (; row < LANES_MATRIX_COUNT; row++) {
+        size_t length = strlen(matrices[row].intrinsic);
+        bool named = strncmp(matrices[row].intrinsic, name, length) == 0 &&
+                     (!name[length] || name[length] == '.');
+        if (named && matrices[row].elements == elements) break;
+    }
+    return row;
+}
+
+/* Memory of the lane, allocated once. */
+static LLVMValueRef memory_of(translation *t, LLVMValueRef call, LLVMTypeRef type) {
+    LLVMValueRef function = LLVMGetBasicBlockParent(LLVMGetInstructionParent(call));
+    LLVMPositionBuilderBefore(t->builder,
+                              LLVMGetFirstInstruction(LLVMGetEntryBasicBlock(function)));
+    LLVMValueRef memory = LLVMBuildAlloca(t->builder, type, "");
+    LLVMPositionBuilderBefore(t->builder, call);
+    return memory;
+}
+
+static void replace_matrix(translation *t, LLVMValueRef call, unsigned id) {
+    enum { OPERANDS = 3 };
+    LLVMBuilderRef b = t->builder;
+    LLVMValueRef args[OPERANDS + 3] = {LLVMConstInt(t->i32, id, false)};
+    LLVMTypeRef types[OPERANDS + 3] = {t->i32}, result = LLVMTypeOf(call);
+    for (unsigned i = 0; i < OPERANDS; i++) {
+        LLVMValueRef value = LLVMGetOperand(call, i);
+        args[1 + i] = memory_of(t, call, LLVMTypeOf(value));
+        LLVMBuildStore(b, value, args[1 + i]);
+    }
+    args[OPERANDS + 1] = memory_of(t, call, result);
+    args[OPERANDS + 2] = site_of(t);
+    for (unsigned i = 1; i < OPERANDS + 3; i++) types[i] = t->pointer;
+    LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(t->llvm), types, OPERANDS + 3, false);
+    LLVMBuildCall2(b, type, function_of(t, "lanes_matrix", type), args, OPERANDS + 3, "");
+    LLVMReplaceAllUsesWith(call, LLVMBuildLoad2(b, result, args[OPERANDS + 1], ""));
+    LLVMInstructionEraseFromParent(call);
+}
+
 static TSR_RESULT replace_call(translation *t, LLVMValueRef call, const char *name) {
+    unsigned matrix = find_matrix(name, call);
+    if (matrix < LANES_MATRIX_COUNT) {
+        replace_matrix(t, call, matrix);
+        return TSR_SUCCESS;
+    }
     size_t row = find_row(name);
     LLVMTypeRef result = LLVMTypeOf(call);
     LLVMTypeKind kind = LLVMGetTypeKind(result);

@@ -78,6 +78,11 @@ uint32_t inspect_warps(const tsr_fatbin *code, uint32_t kernel);
 void inspect_show_text(inspect_view *view, tsr_buffer *out);
 void inspect_show_json(inspect_view *view, tsr_buffer *out); /* form: schemas/inspect.schema.json */
 
+/* inspect_amd.c: appends the resources and rooflines of an AMD GPU's kernels; returns the number of
+ * instructions of matrix units that a wave executes for a step of K, 0: none. */
+void inspect_show_amd_kernels(const inspect_view *view, size_t target, tsr_buffer *out);
+uint32_t inspect_amd_products(const inspect_view *view, size_t target, uint32_t kernel);
+
 /* Appends the sizes of each kernel, if a flag requests them. */
 void inspect_show_kernel_sizes(const inspect_view *view, tsr_buffer *out);
 

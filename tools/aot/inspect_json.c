@@ -204,8 +204,11 @@ static void json_launches(const inspect_view *v, size_t target, tsr_buffer *out)
                           inspect_is_amd(code) ? "simdWaves" : "residentWarps",
                           inspect_warps(code, i));
         if (inspect_is_amd(code))
-            tsr_buffer_printf(out, ",\"scalarRegisters\":%u,\"accumulators\":%u",
-                              k->scalar_registers, k->accumulators);
+            tsr_buffer_printf(out,
+                              ",\"scalarRegisters\":%u,\"accumulators\":%u,"
+                              "\"matrixProducts\":%u",
+                              k->scalar_registers, k->accumulators,
+                              inspect_amd_products(v, target, i));
         tsr_buffer_text(out, "}");
     }
     tsr_buffer_text(out, "]");

@@ -194,27 +194,12 @@ static void text_warps(uint32_t warps, tsr_buffer *out) {
         tsr_buffer_printf(out, "%5s\n", "?");
 }
 
-/* Writes the resources that kernels take of an AMD GPU, and the occupancy they allow. */
-static void text_amd_kernels(const inspect_view *v, size_t target, tsr_buffer *out) {
-    const tsr_fatbin *code = &v->codes[target];
-    tsr_buffer_printf(out, "  %-32s %7s %5s %5s %5s %8s %7s %8s %5s  %s\n", "kernel", "threads",
-                      "VGPRs", "AGPRs", "SGPRs", "LDS", "scratch", "spilt", "waves", "of a SIMD");
-    for (uint32_t i = 0; i < code->kernel_count; i++) {
-        const tsr_fatbin_kernel *k = &code->kernels[i];
-        tsr_buffer_printf(out, "  %-32s %7u %5u %5u %5u %8u %7u %8u ",
-                          v->programs[target].kernels[i], k->threads, k->registers, k->accumulators,
-                          k->scalar_registers, k->shared_bytes + k->static_bytes, k->scratch_bytes,
-                          k->spill_bytes);
-        text_warps(inspect_warps(code, i), out);
-    }
-}
-
 /* Writes the resources that kernels take of a multiprocessor, and the occupancy they allow. */
 static void text_kernels(const inspect_view *v, size_t target, tsr_buffer *out) {
     const tsr_fatbin *code = &v->codes[target];
     if (!v->all_kernels || !code->kernel_count) return;
     if (inspect_is_amd(code)) {
-        text_amd_kernels(v, target, out);
+        inspect_show_amd_kernels(v, target, out);
         return;
     }
     tsr_buffer_printf(out, "  %-32s %7s %9s %8s %7s %8s %5s  %s\n", "kernel", "threads",

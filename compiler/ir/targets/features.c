@@ -32,6 +32,8 @@ bool tsr_feature_includes(const tsr_feature *has, const tsr_feature *needs) {
     if (!has || has->vendor != needs->vendor) return false;
     if (needs->vendor == TSR_VENDOR_AMD && strcmp(needs->name, "gfx90a") == 0)
         return has->order >= 90 && has->order < 100; /* CDNA */
+    if (needs->vendor == TSR_VENDOR_AMD && strcmp(needs->name, "gfx1100") == 0)
+        return has->order >= 110; /* RDNA 3 and 4 */
     return alone ? has == needs : has->order >= needs->order;
 }
 

@@ -42,8 +42,10 @@ typedef struct tsr_target {
     uint32_t matmul_rows[TSR_TILE_VECTORS_MAX]; /* see targets.def */
 } tsr_target;
 
-/* True if kernels may use matrix units of the target: families for them exist, tile/gpu. */
+/* True if kernels may use matrix units of the target: all families of tile/gpu exist for it; only
+ * that of products. */
 bool tsr_target_has_matrix_units(const tsr_target *target);
+bool tsr_target_has_matrix_products(const tsr_target *target);
 /* TSR_USAGE lists the known names. */
 TSR_RESULT tsr_target_find(tsr_ctx *ctx, const char *name, const tsr_target **out_target);
 size_t tsr_target_count(void);

@@ -49,6 +49,8 @@ bool tsr_target_has_matrix_units(const tsr_target *target) {
     return target->family == TSR_FAMILY_CUDA;
 }
 
+bool tsr_target_has_matrix_products(const tsr_target *target) { return target->warp_lanes != 0; }
+
 int64_t tsr_target_shared_bytes(const tsr_target *target) {
     const tsr_feature *has = target->arch ? tsr_feature_find(target->cpu) : NULL;
     return has ? has->shared_bytes : 0;

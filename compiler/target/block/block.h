@@ -36,8 +36,11 @@ enum {
     TSR_BLOCK_SHARES_MAX = 2,
     TSR_BLOCK_GROUP = 128,         /* threads of a warp group */
     TSR_BLOCK_SWIZZLE_BYTES = 128, /* row of a block of columns */
+    TSR_BLOCK_RING_ALIGN = 1024,   /* of a swizzled matrix: the swizzle depends on the address */
     TSR_BLOCK_ASM_MAX = 16 * 1024,
     TSR_BLOCK_REGISTERS_MAX = 256, /* registers of a fragment, per thread */
+    TSR_BLOCK_COPIES_MAX = 2,      /* copies of a stage by waves */
+    TSR_BLOCK_HELD_MAX = 32,       /* chunks of such a copy, per thread */
 };
 
 typedef struct tsr_ring {
@@ -57,6 +60,15 @@ typedef struct tsr_block_fetch {
     LLVMValueRef programs; /* memory of an i32: number of programs that the team has stored */
 } tsr_block_fetch;
 
+/* A copy whose loads are in flight: chunks in the memory of a thread, which become registers
+ * (wave_copy.c). */
+typedef struct tsr_block_held {
+    MlirOperation copy; /* tile.async_copy */
+    uint32_t count;
+    LLVMValueRef chunks[TSR_BLOCK_HELD_MAX];
+    LLVMValueRef inside[TSR_BLOCK_HELD_MAX]; /* i1: else the chunk is zeros; NULL: it is inside */
+} tsr_block_held;
+
 /* Among the blocks that run together, `count` copy the same part; their ranks are `stride`
  * apart. */
 typedef struct tsr_share {
@@ -64,8 +76,9 @@ typedef struct tsr_share {
 } tsr_share;
 
 typedef struct tsr_block {
-    uint32_t warps, groups;  /* warps and warp groups that compute a program */
-    uint32_t teams;          /* programs that are computed concurrently, 1 or 2 */
+    uint32_t warps, groups; /* warps and warp groups that compute a program */
+    uint32_t waves; /* AMD: waves that run a program, else 0; `warp` numbers them (wave.h) */
+    uint32_t teams; /* programs that are computed concurrently, 1 or 2 */
     uint32_t program_stages; /* with two teams: stages that each program uses */
     bool has_wgmma, has_tma, uses_tma;
     uint32_t together; /* number of blocks that run together, with a program each */
@@ -98,6 +111,9 @@ typedef struct tsr_block {
     uint32_t ahead_count, ahead_taken;
     bool fetches;
     tsr_block_fetch fetch;
+    tsr_block_held held[TSR_BLOCK_COPIES_MAX]; /* waves: the copies of the next step */
+    uint32_t held_count;
+    bool holds;           /* their loads are being emitted */
     bool pingpong;        /* warp groups take turns */
     bool has_one_role;    /* attention without wgmma: threads copy for themselves */
     bool pending, stored; /* products not waited for; copies from shared memory not waited for */
@@ -126,6 +142,13 @@ void tsr_block_sync_apart(tsr_emit *emit);
 void tsr_block_named_barrier(tsr_emit *emit, const char *text, LLVMValueRef whose,
                              uint32_t threads);
 
+/* rings.c: adds the ring of a tile.alloc_shared; marks the rings of a tile.mma; gives all rings
+ * their places, when all that the program needs is known. */
+TSR_RESULT tsr_block_add_ring(tsr_emit *emit, MlirOperation op);
+void tsr_block_mark_factors(tsr_block *block, MlirOperation mma);
+void tsr_block_locate_rings(tsr_block *block);
+tsr_ring *tsr_block_find_ring(tsr_block *block, MlirValue value);
+uint32_t tsr_block_element_bytes(MlirType element);
 const tsr_ring *tsr_block_ring(tsr_emit *emit, MlirValue value);
 /* Start of the ring, the team's own if it has one. */
 LLVMValueRef tsr_block_ring_address(tsr_emit *emit, const tsr_ring *ring);
@@ -192,15 +215,23 @@ uint32_t tsr_block_rounds(MlirOperation loop);
 uint32_t tsr_block_tail(tsr_emit *emit, MlirOperation loop);
 void tsr_block_follow(tsr_emit *emit, bool waits);
 
-/* The layout of a fragment "acc" in threads: register 4 (m * column_blocks + j) + 2 h + e of a
- * thread is element (row + step * m + 8 h, column + 8 j + e). */
+/* layout.c: the layout of a fragment "acc" in threads: register block_registers (m * column_blocks
+ * + j) + 2 h + e of a thread is element (row + step m + pair_rows h, column + block_columns j +
+ * pair_columns h + e). */
 typedef struct tsr_layout {
     uint32_t row_blocks, column_blocks, step;
+    uint32_t block_columns, block_registers, pair_rows, pair_columns;
     LLVMValueRef row, column; /* i32 */
     /* The same for the warp, without lanes: */
     LLVMValueRef warp_row, warp_column;
 } tsr_layout;
 tsr_layout tsr_block_layout(tsr_emit *emit, int64_t rows, int64_t columns);
+tsr_layout tsr_block_layout_of(tsr_emit *emit, MlirValue fragment);
+unsigned tsr_block_layout_count(const tsr_layout *layout); /* registers */
+/* The element of an even register, relative to the thread's first element; the next register is the
+ * next column. */
+void tsr_block_layout_find(const tsr_layout *layout, unsigned number, int64_t *out_row,
+                           int64_t *out_column);
 /* A fragment's registers; products are waited for first. */
 void tsr_block_registers(tsr_emit *emit, MlirValue fragment, LLVMValueRef *out_values,
                          unsigned *out_count);

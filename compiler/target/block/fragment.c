@@ -7,6 +7,7 @@
 #include "compiler/shim/shim.h"
 #include "compiler/target/block/block.h"
 #include "compiler/target/block/sizes.h"
+#include "compiler/target/block/wave.h"
 #include "compiler/tile/attributes.h"
 #include "runtime/base/array.h"
 
@@ -17,89 +18,6 @@ enum {
     STORES_MAX = 4,       /* stores of a fragment through one ring */
     AHEAD_REGISTERS = 64, /* registers for values loaded in advance, per thread */
 };
-
-/* ---- layout ---------------------------------------------------------------------------------- */
-
-/* mma.sync: the warps form two columns if that makes their parts squarer. */
-static uint32_t warp_columns(const tsr_block *block, int64_t rows, int64_t columns) {
-    bool fits = columns % 32 == 0 && rows % (BLOCK_ROWS * block->warps / 2) == 0;
-    return fits && block->warps > 1 && columns > rows / block->warps ? 2 : 1;
-}
-
-tsr_layout tsr_block_layout(tsr_emit *emit, int64_t rows, int64_t columns) {
-    LLVMBuilderRef b = emit->builder;
-    const tsr_block *block = emit->block;
-    tsr_layout l = {0};
-    LLVMValueRef warp = block->warp, zero = tsr_block_int(emit, 0);
-    if (block->has_wgmma) {
-        LLVMValueRef four = tsr_block_int(emit, GROUP_WARPS);
-        int64_t group_rows = rows / block->groups;
-        l.row_blocks = (uint32_t)(group_rows / GROUP_ROWS);
-        l.step = GROUP_ROWS;
-        l.column_blocks = (uint32_t)(columns / BLOCK_COLUMNS);
-        l.warp_row = tsr_block_mul(emit, LLVMBuildUDiv(b, warp, four, ""), group_rows);
-        l.warp_row = LLVMBuildAdd(
-            b, l.warp_row, tsr_block_mul(emit, LLVMBuildURem(b, warp, four, ""), BLOCK_ROWS), "");
-        l.warp_column = zero;
-    } else {
-        uint32_t per_row = warp_columns(block, rows, columns);
-        int64_t warp_rows = rows / (block->warps / per_row);
-        LLVMValueRef width = tsr_block_int(emit, per_row);
-        l.row_blocks = (uint32_t)(warp_rows / BLOCK_ROWS);
-        l.step = BLOCK_ROWS;
-        l.column_blocks = (uint32_t)(columns / per_row / BLOCK_COLUMNS);
-        l.warp_row = tsr_block_mul(emit, LLVMBuildUDiv(b, warp, width, ""), warp_rows);
-        l.warp_column = tsr_block_mul(emit, LLVMBuildURem(b, warp, width, ""), columns / per_row);
-    }
-    LLVMValueRef lane = emit->lane;
-    l.row = LLVMBuildAdd(b, l.warp_row, LLVMBuildLShr(b, lane, tsr_block_int(emit, 2), ""), "");
-    l.column = LLVMBuildAnd(b, lane, tsr_block_int(emit, 3), "");
-    l.column = LLVMBuildAdd(b, l.warp_column, tsr_block_mul(emit, l.column, 2), "");
-    return l;
-}
-
-static tsr_layout layout_of(tsr_emit *emit, MlirValue fragment) {
-    int64_t dims[2] = {0};
-    bool is_acc = false;
-    MlirType element;
-    bool known = tsr_shim_tile_fragment(mlirValueGetType(fragment), dims, &element, &is_acc);
-    TSR_ASSERT(known);
-    return tsr_block_layout(emit, dims[0], dims[1]);
-}
-
-static unsigned register_count(const tsr_layout *l) {
-    return l->row_blocks * l->column_blocks * BLOCK_REGISTERS;
-}
-
-void tsr_block_registers(tsr_emit *emit, MlirValue fragment, LLVMValueRef *out_values,
-                         unsigned *out_count) {
-    tsr_block_wait_products(emit, fragment);
-    LLVMValueRef whole = tsr_emit_get(emit, fragment);
-    *out_count = LLVMCountStructElementTypes(LLVMTypeOf(whole));
-    TSR_ASSERT(*out_count <= TSR_BLOCK_REGISTERS_MAX);
-    for (unsigned i = 0; i < *out_count; i++)
-        out_values[i] = LLVMBuildExtractValue(emit->builder, whole, i, "");
-}
-
-LLVMValueRef tsr_block_pack_registers(tsr_emit *emit, LLVMTypeRef element, LLVMValueRef *values,
-                                      unsigned count) {
-    LLVMTypeRef types[TSR_BLOCK_REGISTERS_MAX];
-    TSR_ASSERT(count <= TSR_BLOCK_REGISTERS_MAX);
-    for (unsigned i = 0; i < count; i++) types[i] = element;
-    LLVMValueRef whole = LLVMGetPoison(LLVMStructTypeInContext(emit->llvm, types, count, false));
-    for (unsigned i = 0; i < count; i++)
-        whole = LLVMBuildInsertValue(emit->builder, whole, values[i], i, "");
-    return whole;
-}
-
-void tsr_block_emit_fill(tsr_emit *emit, MlirOperation op) {
-    tsr_layout l = layout_of(emit, tsr_op_result(op, 0));
-    LLVMValueRef values[TSR_BLOCK_REGISTERS_MAX], value = tsr_emit_operand(emit, op, 0);
-    unsigned count = register_count(&l);
-    TSR_ASSERT(count <= TSR_BLOCK_REGISTERS_MAX);
-    for (unsigned i = 0; i < count; i++) values[i] = value;
-    tsr_emit_set(emit, op, tsr_block_pack_registers(emit, LLVMTypeOf(value), values, count));
-}
 
 /* ---- elementwise ----------------------------------------------------------------------------- */
 
@@ -160,11 +78,10 @@ static tsr_result map_registers(tsr_emit *emit, const mapping *m, unsigned first
     LLVMValueRef column0 =
         LLVMBuildAdd(b, tsr_emit_operand(emit, m->op, 2 - transposed), widen(emit, l->column), "");
     for (unsigned i = first; i < first + count; i += 2) {
-        uint32_t h = i / 2 % 2, j = i / BLOCK_REGISTERS % l->column_blocks;
-        uint32_t block = i / BLOCK_REGISTERS / l->column_blocks;
-        LLVMValueRef row = LLVMBuildAdd(b, row0, tsr_emit_int(i64, l->step * block + 8 * h), "");
-        LLVMValueRef column =
-            LLVMBuildAdd(b, column0, tsr_emit_int(i64, (int64_t)BLOCK_COLUMNS * j), "");
+        int64_t row_offset, column_offset;
+        tsr_block_layout_find(l, i, &row_offset, &column_offset);
+        LLVMValueRef row = LLVMBuildAdd(b, row0, tsr_emit_int(i64, row_offset), "");
+        LLVMValueRef column = LLVMBuildAdd(b, column0, tsr_emit_int(i64, column_offset), "");
         tsr_emit_bind(emit, mlirBlockGetArgument(body, transposed), pair(emit, row, row));
         tsr_emit_bind(emit, mlirBlockGetArgument(body, !transposed),
                       pair(emit, column, LLVMBuildAdd(b, column, one, "")));
@@ -239,7 +156,7 @@ static LLVMValueRef *other_registers(tsr_emit *emit, MlirOperation map, LLVMValu
 tsr_result tsr_block_emit_map(tsr_emit *emit, MlirOperation op) {
     LLVMValueRef values[TSR_BLOCK_REGISTERS_MAX], other[TSR_BLOCK_REGISTERS_MAX];
     unsigned count = 0;
-    mapping m = {op, layout_of(emit, tsr_op_operand(op, 0)), values, NULL};
+    mapping m = {op, tsr_block_layout_of(emit, tsr_op_operand(op, 0)), values, NULL};
     if (is_only_stored(op)) return TSR_SUCCESS;
     tsr_block_registers(emit, tsr_op_operand(op, 0), values, &count);
     m.other = other_registers(emit, op, other);
@@ -343,13 +260,13 @@ void tsr_block_emit_store_shared(tsr_emit *emit, MlirOperation op) {
     MlirType element = ring_element(tsr_op_operand(op, 1));
     const tsr_ring *ring = tsr_block_ring(emit, tsr_op_operand(op, 1));
     LLVMValueRef at = tsr_block_stage(emit, ring, tsr_emit_operand(emit, op, 2));
-    tsr_layout l = layout_of(emit, tsr_op_operand(op, 0));
+    tsr_layout l = tsr_block_layout_of(emit, tsr_op_operand(op, 0));
     tsr_block_registers(emit, tsr_op_operand(op, 0), values, &count);
     for (unsigned i = 0; i < count; i += 2) {
-        uint32_t j = i / BLOCK_REGISTERS % l.column_blocks;
-        uint32_t m = i / BLOCK_REGISTERS / l.column_blocks;
-        put_pair(emit, ring, element, at, tsr_block_add(emit, l.row, l.step * m + 8 * (i / 2 % 2)),
-                 tsr_block_add(emit, l.column, (int64_t)BLOCK_COLUMNS * j), values + i);
+        int64_t row, column;
+        tsr_block_layout_find(&l, i, &row, &column);
+        put_pair(emit, ring, element, at, tsr_block_add(emit, l.row, row),
+                 tsr_block_add(emit, l.column, column), values + i);
     }
 }
 
@@ -363,6 +280,7 @@ typedef struct target {
     size_t rank;
     LLVMValueRef row, column; /* i64: position of the fragment's first element */
     LLVMValueRef from;        /* pointer to the matrix */
+    bool is_whole;            /* all elements of all fragments are in the buffer */
 } target;
 
 static target read_target(tsr_emit *emit, MlirOperation op) {
@@ -375,6 +293,11 @@ static target read_target(tsr_emit *emit, MlirOperation op) {
     t.rows = mlirShapedTypeGetDimSize(type, (intptr_t)t.rank - 2);
     t.columns = mlirShapedTypeGetDimSize(type, (intptr_t)t.rank - 1);
     t.pitch = tsr_buffer_row(type);
+    int64_t dims[2] = {0};
+    bool is_acc = false;
+    MlirType element;
+    tsr_shim_tile_fragment(mlirValueGetType(tsr_op_operand(op, 0)), dims, &element, &is_acc);
+    t.is_whole = dims[0] && dims[1] && t.rows % dims[0] == 0 && t.columns % dims[1] == 0;
     t.row = tsr_emit_operand(emit, op, t.rank);
     t.column = tsr_emit_operand(emit, op, t.rank + 1);
     LLVMValueRef offset = tsr_emit_int(i64, 0);
@@ -408,6 +331,10 @@ static void store_pair(tsr_emit *emit, const target *t, LLVMValueRef row, LLVMVa
                                                ""),
                                   tsr_block_i32(emit), "");
     LLVMValueRef at = LLVMBuildGEP2(b, LLVMInt8TypeInContext(emit->llvm), t->from, &offset, 1, "");
+    if (emit->block->waves) {
+        tsr_wave_store_pair(emit, t->element, at, inside, together, t->is_whole, values);
+        return;
+    }
     static const char *const texts[2][2] = {
         {"{ .reg .pred p, q; .reg .b16 x, y; setp.ne.b32 p, $1, 0; setp.ne.b32 q, $2, 0; "
          "mov.b32 {x, y}, $3; @p st.global.b16 [$0], x; @q st.global.b16 [$0+2], y; }",
@@ -431,11 +358,10 @@ static void store_directly(tsr_emit *emit, const target *t, const tsr_layout *l,
     LLVMValueRef row0 = LLVMBuildAdd(b, t->row, widen(emit, l->row), "");
     LLVMValueRef column0 = LLVMBuildAdd(b, t->column, widen(emit, l->column), "");
     for (unsigned i = 0; i < count; i += 2) {
-        uint32_t h = i / 2 % 2, j = i / BLOCK_REGISTERS % l->column_blocks;
-        uint32_t m = i / BLOCK_REGISTERS / l->column_blocks;
-        store_pair(emit, t, LLVMBuildAdd(b, row0, tsr_emit_int(i64, l->step * m + 8 * h), ""),
-                   LLVMBuildAdd(b, column0, tsr_emit_int(i64, (int64_t)BLOCK_COLUMNS * j), ""),
-                   values + i);
+        int64_t row, column;
+        tsr_block_layout_find(l, i, &row, &column);
+        store_pair(emit, t, LLVMBuildAdd(b, row0, tsr_emit_int(i64, row), ""),
+                   LLVMBuildAdd(b, column0, tsr_emit_int(i64, column), ""), values + i);
     }
 }
 
@@ -706,7 +632,7 @@ static tsr_result store_through(tsr_emit *emit, const through *stores, uint32_t 
 
 /* Loads the values that the first stores need while the last products are in flight. */
 static tsr_result fetch_first(tsr_emit *emit, const mapping *m) {
-    uint32_t loaded = loaded_registers(m), count = register_count(&m->layout);
+    uint32_t loaded = loaded_registers(m), count = tsr_block_layout_count(&m->layout);
     emit->block->ahead_count = emit->block->ahead_taken = 0;
     if (!loaded) return TSR_SUCCESS;
     if (count > AHEAD_REGISTERS / loaded * 2) count = AHEAD_REGISTERS / loaded * 2;
@@ -761,7 +687,7 @@ static tsr_result emit_through(tsr_emit *emit, MlirOperation op) {
     for (uint32_t i = 0; i < count; i++) {
         MlirOperation map = map_of(ops[i]);
         stores[i] = (through){read_target(emit, ops[i]),
-                              {map, layout_of(emit, tsr_op_operand(ops[i], 0)), values,
+                              {map, tsr_block_layout_of(emit, tsr_op_operand(ops[i], 0)), values,
                                other_registers(emit, map, others[i])},
                               is_fetched(map)};
     }
@@ -781,7 +707,7 @@ tsr_result tsr_block_emit_store(tsr_emit *emit, MlirOperation op) {
              "16 bytes",
              emit->kernel);
     target t = read_target(emit, op);
-    mapping m = {map_of(op), layout_of(emit, tsr_op_operand(op, 0)), values, NULL};
+    mapping m = {map_of(op), tsr_block_layout_of(emit, tsr_op_operand(op, 0)), values, NULL};
     TRY(emit->ctx, fetch_first(emit, &m));
     tsr_block_registers(emit, source_of(op), values, &count);
     m.other = other_registers(emit, m.op, other);

@@ -19,7 +19,6 @@
 #include <string.h>
 
 enum {
-    RING_ALIGN = 1024,     /* alignment of a swizzled matrix: the swizzle depends on the address */
     PTX_KERNEL = 71,       /* LLVM's number of the calling convention */
     NAMED_GROUP = 1,       /* first barrier of the warp groups */
     NAMED_COMPUTING = 8,   /* first barrier of the teams */
@@ -105,60 +104,16 @@ MlirValue tsr_block_argument(MlirValue buffer) {
     return mlirOperationIsNull(owner) ? buffer : tsr_op_operand(owner, 0);
 }
 
-static uint32_t element_bytes(MlirType element) { return mlirTypeIsAF32(element) ? 4 : 2; }
-
 bool tsr_block_is_mappable(MlirValue buffer) {
     enum { UNIT = 16 };
     MlirType type = mlirValueGetType(buffer);
     int64_t rank = mlirShapedTypeGetRank(type);
-    uint64_t row =
-        (uint64_t)tsr_buffer_row(type) * element_bytes(mlirShapedTypeGetElementType(type));
+    uint64_t row = (uint64_t)tsr_buffer_row(type) *
+                   tsr_block_element_bytes(mlirShapedTypeGetElementType(type));
     for (int64_t d = 0; d < rank; d++)
         if (mlirShapedTypeGetDimSize(type, d) < 1 || mlirShapedTypeGetDimSize(type, d) > UINT32_MAX)
             return false;
     return row % UNIT == 0 && rank <= TSR_FATBIN_MAP_RANK_MAX;
-}
-
-static TSR_RESULT add_ring(tsr_emit *emit, MlirOperation op) {
-    int64_t dims[3] = {0};
-    MlirType element;
-    tsr_block *block = emit->block;
-    MlirValue value = tsr_op_result(op, 0);
-    bool known = tsr_shim_tile_shared(mlirValueGetType(value), dims, &element);
-    TSR_ASSERT(known);
-    if (block->ring_count == TSR_BLOCK_RINGS_MAX)
-        FAIL(emit->ctx, TSR_COMPILE, "kernel '%s' has more than %d rings", emit->kernel,
-             TSR_BLOCK_RINGS_MAX);
-    tsr_ring *ring = &block->rings[block->ring_count++];
-    *ring = (tsr_ring){.value = value,
-                       .stages = (uint32_t)dims[0],
-                       .rows = (uint32_t)dims[1],
-                       .columns = (uint32_t)dims[2],
-                       .element_bytes = element_bytes(element),
-                       .swizzled = strcmp(tsr_op_string(op, "swizzle"), "xor") == 0};
-    uint32_t bytes = ring->stages * ring->rows * ring->columns * ring->element_bytes;
-    ring->team_bytes = (bytes + RING_ALIGN - 1) / RING_ALIGN * RING_ALIGN;
-    return TSR_SUCCESS;
-}
-
-static void locate_some(tsr_block *block, bool copied) {
-    for (uint32_t i = 0; i < block->ring_count; i++) {
-        tsr_ring *ring = &block->rings[i];
-        uint32_t bytes = ring->team_bytes;
-        if (ring->is_copied_to != copied) continue;
-        if (copied || block->teams == 1) ring->team_bytes = 0;
-        ring->offset = block->shared_bytes;
-        block->shared_bytes += ring->team_bytes ? bytes * block->teams : bytes;
-    }
-}
-
-/* Stages are shared by the teams; each team has its own copy of all other shared memory. The
- * exchange buffers of programs that share K overlap the stages (sum.c). */
-static void locate_rings(tsr_block *block) {
-    locate_some(block, true);
-    uint32_t exchange = (block->exchange_bytes + RING_ALIGN - 1) / RING_ALIGN * RING_ALIGN;
-    if (block->shared_bytes < exchange) block->shared_bytes = exchange;
-    locate_some(block, false);
 }
 
 /* Teams take turns at one loop of products, and each team knows how many stages the other team uses
@@ -185,35 +140,18 @@ static tsr_result plan_teams(tsr_emit *emit, MlirOperation func) {
     return TSR_SUCCESS;
 }
 
-static tsr_ring *find_ring(tsr_block *block, MlirValue value) {
-    for (uint32_t i = 0; i < block->ring_count; i++)
-        if (mlirValueEqual(block->rings[i].value, value)) return &block->rings[i];
-    TSR_ASSERT(!"a ring that is not in the program");
-    return NULL;
-}
-
-const tsr_ring *tsr_block_ring(tsr_emit *emit, MlirValue value) {
-    return find_ring(emit->block, value);
-}
-
-static void mark_factors(tsr_block *block, MlirOperation mma) {
-    for (size_t i = 0; i < 2; i++)
-        for (uint32_t r = 0; r < block->ring_count; r++)
-            if (mlirValueEqual(block->rings[r].value, tsr_op_operand(mma, i)))
-                block->rings[r].is_factor = true;
-}
-
 static TSR_RESULT scan(tsr_emit *emit, MlirBlock body) {
     tsr_block *block = emit->block;
     TSR_FOR_EACH_OP(op, body) {
         if (tsr_op_is(op, TSR_SCF_FOR)) TRY(emit->ctx, scan(emit, tsr_op_body(op)));
-        if (tsr_op_is(op, TSR_TILE_ALLOC_SHARED)) TRY(emit->ctx, add_ring(emit, op));
+        if (tsr_op_is(op, TSR_TILE_ALLOC_SHARED)) TRY(emit->ctx, tsr_block_add_ring(emit, op));
         if (tsr_op_is(op, TSR_TILE_SUM_PROGRAMS)) tsr_block_plan_sum(block, op);
-        if (tsr_op_is(op, TSR_TILE_MMA)) mark_factors(block, op);
+        if (tsr_op_is(op, TSR_TILE_MMA)) tsr_block_mark_factors(block, op);
         if (tsr_op_is(op, TSR_TILE_ATTEND)) tsr_block_plan_attend(emit, op);
         if (tsr_op_is(op, TSR_TILE_LOAD_FRAGMENT)) TRY(emit->ctx, tsr_block_plan_fetch(emit, op));
         if (!tsr_op_is(op, TSR_TILE_ASYNC_COPY)) continue;
-        tsr_ring *ring = find_ring(block, tsr_op_operand(op, tsr_op_operand_count(op) - 2));
+        tsr_ring *ring =
+            tsr_block_find_ring(block, tsr_op_operand(op, tsr_op_operand_count(op) - 2));
         ring->is_copied_to = true;
         TRY(emit->ctx, tsr_block_plan_share(emit, op));
         block->stages = ring->stages;
@@ -305,7 +243,7 @@ static tsr_result plan(tsr_emit *emit, MlirOperation func, tsr_fatbin_kernel *la
     TRY(emit->ctx, scan(emit, tsr_op_body(func)));
     TRY(emit->ctx, plan_teams(emit, func));
     TRY(emit->ctx, plan_together(emit, func));
-    locate_rings(block);
+    tsr_block_locate_rings(block);
     block->full_at = block->shared_bytes;
     block->empty_at = block->full_at + block->stages * BARRIER_BYTES;
     block->written_at = block->empty_at + block->stages * BARRIER_BYTES;
@@ -378,7 +316,7 @@ static LLVMValueRef find_shared(tsr_emit *emit) {
         LLVMTypeRef type = LLVMArrayType2(LLVMInt8TypeInContext(emit->llvm), 0);
         memory = LLVMAddGlobalInAddressSpace(emit->module, type, "tile_shared", 3);
         LLVMSetLinkage(memory, LLVMExternalLinkage);
-        LLVMSetAlignment(memory, RING_ALIGN);
+        LLVMSetAlignment(memory, TSR_BLOCK_RING_ALIGN);
     }
     return LLVMBuildPtrToInt(emit->builder, memory, tsr_block_i32(emit), "shared");
 }

@@ -84,6 +84,8 @@ LLVMValueRef tsr_emit_get(tsr_emit *emit, MlirValue value);
 bool tsr_emit_has(tsr_emit *emit, MlirValue value);
 void tsr_emit_bind(tsr_emit *emit, MlirValue value, LLVMValueRef llvm);
 TSR_RESULT tsr_emit_ops(tsr_emit *emit, MlirBlock block);
+/* Emits the ops of a block that come before `end`. */
+TSR_RESULT tsr_emit_ops_before(tsr_emit *emit, MlirOperation end);
 LLVMValueRef tsr_emit_operand(tsr_emit *emit, MlirOperation op, size_t index);
 void tsr_emit_set(tsr_emit *emit, MlirOperation op, LLVMValueRef value); /* sets result 0 */
 LLVMTypeRef tsr_emit_type(tsr_emit *emit, MlirType type);

@@ -8,6 +8,7 @@
  *     }
  */
 #include "compiler/target/block/block.h"
+#include "compiler/target/block/wave.h"
 #include "compiler/target/llvm/lanes.h"
 #include "compiler/target/llvm/warp.h"
 #include "compiler/tile/attributes.h"
@@ -476,7 +477,10 @@ static tsr_result emit_for(tsr_emit *emit, MlirOperation op) {
     TSR_ASSERT(carried <= TSR_EMIT_CARRIED_MAX);
     values[0] = tsr_emit_operand(emit, op, 0);
     for (size_t i = 0; i < carried; i++) values[i + 1] = tsr_emit_operand(emit, op, 3 + i);
-    if (emit->block) tsr_block_before_loop(emit, op);
+    if (emit->block && emit->block->waves)
+        TRY(emit->ctx, tsr_wave_before_loop(emit, op));
+    else if (emit->block)
+        tsr_block_before_loop(emit, op);
     uint32_t tail = emit->block ? tsr_block_tail(emit, op) : 0;
     if (tail) {
         LLVMValueRef count = tsr_emit_int(LLVMTypeOf(high), tail);
@@ -525,7 +529,8 @@ static tsr_result emit_op(tsr_emit *emit, MlirOperation op) {
     if (id == TSR_SCF_YIELD || id == TSR_TILE_RETURN || id == TSR_TILE_YIELD) return TSR_SUCCESS;
     if (id == TSR_SCF_FOR) return emit_for(emit, op);
     if (emit->block) {
-        TRY(emit->ctx, tsr_emit_block_op(emit, op, &known));
+        TRY(emit->ctx, emit->block->waves ? tsr_emit_wave_op(emit, op, &known)
+                                          : tsr_emit_block_op(emit, op, &known));
         if (known) return TSR_SUCCESS;
     }
     if (emit->target->warp_lanes) {
@@ -554,6 +559,14 @@ static tsr_result emit_op(tsr_emit *emit, MlirOperation op) {
 
 tsr_result tsr_emit_ops(tsr_emit *emit, MlirBlock block) {
     TSR_FOR_EACH_OP(op, block) TRY(emit->ctx, emit_op(emit, op));
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_emit_ops_before(tsr_emit *emit, MlirOperation end) {
+    TSR_FOR_EACH_OP(op, mlirOperationGetBlock(end)) {
+        if (mlirOperationEqual(op, end)) break;
+        TRY(emit->ctx, emit_op(emit, op));
+    }
     return TSR_SUCCESS;
 }
 

@@ -9,6 +9,7 @@
 #include "compiler/target/llvm/warp.h"
 
 #include "compiler/target/block/block.h"
+#include "compiler/target/block/wave.h"
 #include "compiler/target/llvm/lanes.h"
 #include "compiler/tile/attributes.h"
 
@@ -682,8 +683,8 @@ static LLVMValueRef widen(tsr_emit *emit, LLVMValueRef x) {
     return LLVMBuildZExt(emit->builder, x, i64_of(emit), "");
 }
 
-static tsr_result make_function(tsr_emit *emit, MlirOperation func,
-                                const tsr_fatbin_kernel *launch) {
+tsr_result tsr_emit_warp_declare(tsr_emit *emit, MlirOperation func,
+                                 const tsr_fatbin_kernel *launch) {
     MlirBlock body = tsr_op_body(func);
     int64_t registers = 0;
     const tsr_lanes *lanes = tsr_lanes_of(emit);
@@ -713,8 +714,7 @@ static LLVMValueRef pointer_param(tsr_emit *emit, unsigned index) {
                                   "");
 }
 
-/* Binds the arguments of the body; returns the scratch memory. */
-static LLVMValueRef bind_arguments(tsr_emit *emit, MlirBlock body) {
+LLVMValueRef tsr_emit_warp_bind(tsr_emit *emit, MlirBlock body) {
     unsigned count = (unsigned)mlirBlockGetNumArguments(body);
     for (unsigned i = 0; i < count; i++)
         tsr_emit_bind(emit, mlirBlockGetArgument(body, (intptr_t)i), pointer_param(emit, i));
@@ -731,7 +731,7 @@ static tsr_result emit_programs(tsr_emit *emit, MlirBlock body, const tsr_fatbin
     LLVMBasicBlockRef done = tsr_emit_block(emit, "end");
     LLVMPositionBuilderAtEnd(b, emit->entry);
     const tsr_lanes *lanes = tsr_lanes_of(emit);
-    LLVMValueRef scratch = bind_arguments(emit, body);
+    LLVMValueRef scratch = tsr_emit_warp_bind(emit, body);
     LLVMValueRef thread = lanes->thread(emit);
     bool alone = launch->programs == 1;
     emit->lane =
@@ -776,10 +776,12 @@ tsr_result tsr_emit_warp_func(tsr_emit *emit, MlirOperation func, tsr_fatbin_ker
              emit->kernel, programs, grid, TSR_BLOCK_PROGRAMS_MAX);
     emit->block_programs = (unsigned)programs;
     emit->contracts = tsr_op_has(func, TSR_CONTRACT_NAME);
-    if (tsr_op_has(func, "warps") && !tsr_target_has_matrix_units(emit->target))
+    if (tsr_op_has(func, "warps") && !tsr_target_has_matrix_products(emit->target))
         FAIL(emit->ctx, TSR_COMPILE, "kernel '%s' has warps; '%s' has no code for matrix units",
              emit->kernel, emit->target->name);
-    if (tsr_op_has(func, "warps")) return tsr_emit_block_func(emit, func, out_launch);
+    bool on_waves = emit->target->family == TSR_FAMILY_HIP;
+    if (tsr_op_has(func, "warps"))
+        return (on_waves ? tsr_emit_wave_func : tsr_emit_block_func)(emit, func, out_launch);
     if (mlirBlockGetNumArguments(body) > TSR_EMIT_ARGUMENTS_MAX)
         FAIL(emit->ctx, TSR_INTERNAL, "kernel '%s' has %zd arguments; at most %d", emit->kernel,
              mlirBlockGetNumArguments(body), TSR_EMIT_ARGUMENTS_MAX);
@@ -791,7 +793,7 @@ tsr_result tsr_emit_warp_func(tsr_emit *emit, MlirOperation func, tsr_fatbin_ker
     scan(emit, body, &local_total);
     mark_replaced(emit, func);
     TRY(emit->ctx, plan_launch(emit, local_total, out_launch));
-    TRY(emit->ctx, make_function(emit, func, out_launch));
+    TRY(emit->ctx, tsr_emit_warp_declare(emit, func, out_launch));
     tsr_emit_make_shared(emit);
     return emit_programs(emit, body, out_launch);
 }

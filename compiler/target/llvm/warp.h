@@ -24,6 +24,11 @@ enum {
 /* Emits one kernel: NAME(buffers …, fault record, scratch memory, number of programs). Needs
  * emit->kernel. *out_launch: how to launch it. */
 TSR_RESULT tsr_emit_warp_func(tsr_emit *emit, MlirOperation func, tsr_fatbin_kernel *out_launch);
+/* Adds the function of a kernel; binds the arguments of its body, and returns the scratch memory.
+ */
+TSR_RESULT tsr_emit_warp_declare(tsr_emit *emit, MlirOperation func,
+                                 const tsr_fatbin_kernel *launch);
+LLVMValueRef tsr_emit_warp_bind(tsr_emit *emit, MlirBlock body);
 /* Sets an attribute of the kernel; llvm_warp.c */
 void tsr_emit_set_text(tsr_emit *emit, const char *name, const char *value);
 /* A barrier of all threads of the block; llvm_reduce.c */

@@ -86,10 +86,11 @@ static bool read_dtype(product *p, tsr_dtype a, tsr_dtype b) {
     p->dtype = a;
     p->shape.element_bytes = (uint32_t)tsr_dtype_size(a);
     if (a != b) return false;
+    const tsr_target *target = p->group->b.target;
     if (a != TSR_DTYPE_F32) return a == TSR_DTYPE_BF16 || a == TSR_DTYPE_F16;
+    if (target->family == TSR_FAMILY_HIP) return tsr_product_takes_f32(target);
     bool contiguous = !p->at && p->bt; /* see factors.h */
-    return tsr_op_has(p->group->root, TSR_TF32_NAME) &&
-           (contiguous || p->group->b.target->arch != 90);
+    return tsr_op_has(p->group->root, TSR_TF32_NAME) && (contiguous || target->arch != 90);
 }
 
 static bool read_sizes(product *p, const tsr_shape *a, const tsr_shape *b) {

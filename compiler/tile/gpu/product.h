@@ -4,13 +4,14 @@
  *
  * Numerics: products of bf16 and f16 are exact. An f32 matmul is taken only with `allow_tf32`: each
  * factor is rounded to nearest with 10 bits of fraction; on sm_90a it is truncated instead if rows
- * of one factor do not begin at multiples of 16 bytes. The matrix unit sums a tile over K in f32,
- * in steps of one instruction beginning with k = 0. If programs share K, each sums its own part,
- * and the parts are added in order. A row that is added to all rows may be the initial value of the
- * sum. All other ops after the product in its group are computed in f32 and rounded once, when the
- * result is stored. If a result has 16 bits, its functions are the unit's approximations, and in
- * that kernel a product and an addition that uses it may become one FMA. The bits therefore depend
- * on the tile, which is chosen when the bundle is built.
+ * of one factor do not begin at multiples of 16 bytes. MFMA (AMD, CDNA) multiplies f32 with all
+ * bits, with or without `allow_tf32`; WMMA (RDNA) has no f32. The matrix unit sums a tile over K in
+ * f32, in steps of one instruction beginning with k = 0. If programs share K, each sums its own
+ * part, and the parts are added in order. A row that is added to all rows may be the initial value
+ * of the sum. All other ops after the product in its group are computed in f32 and rounded once,
+ * when the result is stored. If a result has 16 bits, its functions are the unit's approximations,
+ * and in that kernel a product and an addition that uses it may become one FMA. The bits therefore
+ * depend on the tile, which is chosen when the bundle is built.
  */
 #ifndef TSR_COMPILER_TILE_GPU_PRODUCT_H
 #define TSR_COMPILER_TILE_GPU_PRODUCT_H
@@ -49,6 +50,9 @@ typedef struct tsr_product_tile {
     uint32_t tail;   /* last steps of K in which warp groups multiply in turns */
     bool transposed; /* columns of the result are rows of the matrix units */
 } tsr_product_tile;
+
+/* AMD: do the matrix units multiply f32? */
+bool tsr_product_takes_f32(const tsr_target *target);
 
 /* Selects the tile with the least time according to a model of the device, without the best `skip`
  * tiles. Returns false if no tile is left. */

@@ -23,12 +23,9 @@
 #include <string.h>
 
 enum {
-    ROW_BYTES = 128,   /* a row of a ring, which the swizzle permutes; a line of the cache */
-    SECTOR_BYTES = 32, /* the smallest part of a line that is copied */
-    DEEP_STAGES_MAX = 8,
-    STAGES_MIN = 3,
-    SHARED_OF_BLOCK = 2048, /* reserved for barriers and the system */
-    PARTS_STEPS_MIN = 3,    /* steps of K for each part */
+    ROW_BYTES = 128,     /* a row of a ring, which the swizzle permutes; a line of the cache */
+    SECTOR_BYTES = 32,   /* the smallest part of a line that is copied */
+    PARTS_STEPS_MIN = 3, /* steps of K for each part */
     PART_COLUMNS_MIN = 16,
     PART_COLUMNS_STEP = 8,
     TOGETHER_MAX = 8,
@@ -44,12 +41,48 @@ typedef struct device {
     uint32_t shared_bytes;            /* limit of a block */
     uint32_t shared_total;            /* capacity of a multiprocessor */
     double memory_bytes;              /* bytes per cycle */
+    uint32_t sums;                    /* of a thread at most; with two teams */
+    uint32_t team_sums;
+    uint32_t reserved; /* shared memory that a block cannot use: barriers, and the system's */
+    uint32_t stages_min, stages_max;
+    bool multiplies_f32; /* all bits of f32 */
 } device;
 
-/* The driver of an H200 reports the numbers of `at_a_time`. */
+enum { SUMS_OF_64 = 128, SUMS_OF_32 = 64, RDNA_SHARED_BYTES = 65536 };
+
+/* The driver of an H200 reports the numbers of `at_a_time`. AMD GPUs have the vendor's figures of
+ * amd.def; 0.85 is the fraction of the memory's bandwidth that an H200 reaches. */
 static const device devices[] = {
-    {80, 108, 1024, {108}, 166912, 167936, 1100},
-    {90, 132, 2048, {132, 132, 117, 120, 110, 102, 0, 120}, 232448, 233472, 2400}};
+    {80, 108, 1024, {108}, 166912, 167936, 1100, 64, 64, 2048, 3, 8, false},
+    {90,
+     132,
+     2048,
+     {132, 132, 117, 120, 110, 102, 0, 120},
+     232448,
+     233472,
+     2400,
+     128,
+     192,
+     2048,
+     3,
+     8,
+     false},
+#define X(name, arch_, generic, lanes, registers, registers_unit, waves, scalars, shared, unit,    \
+          simds, units, mhz, matrix_16, matrix_f32, vector_f32, memory_gbs, ...)                   \
+    {.arch = arch_,                                                                                \
+     .multiprocessors = units,                                                                     \
+     .products = (matrix_16) / 2,                                                                  \
+     .at_a_time = {units},                                                                         \
+     .shared_bytes = (lanes) == 64 ? (shared) : RDNA_SHARED_BYTES,                                 \
+     .shared_total = shared,                                                                       \
+     .memory_bytes = (mhz) ? 0.85 * 1000 * (memory_gbs) / ((mhz) + !(mhz)) : 0,                    \
+     .sums = (lanes) == 64 ? SUMS_OF_64 : SUMS_OF_32,                                              \
+     .stages_min = 2,                                                                              \
+     .stages_max = 2,                                                                              \
+     .multiplies_f32 = (matrix_f32) != 0},
+#include "manifests/amd.def"
+#undef X
+};
 
 /* Costs in cycles, rates in bytes per cycle; pairs are for A and for B. */
 static const struct {
@@ -151,12 +184,17 @@ enum {
 };
 
 /* Returns the device with the target's instructions. mma.sync exists from sm_80 on, so other GPUs
- * use the tiles of sm_80. */
+ * of NVIDIA use the tiles of sm_80. */
 static const device *find_device(const tsr_target *target) {
     if (!target->arch) return NULL;
     for (size_t i = 1; i < TSR_COUNT(devices); i++)
         if (devices[i].arch == target->arch) return &devices[i];
-    return &devices[0];
+    return target->family == TSR_FAMILY_CUDA ? &devices[0] : NULL;
+}
+
+bool tsr_product_takes_f32(const tsr_target *target) {
+    const device *d = find_device(target);
+    return d && d->multiplies_f32;
 }
 
 static double least_of(double x, double y) { return x < y ? x : y; }
@@ -200,16 +238,16 @@ static int64_t blocks_wanted(const tsr_product_tile *tile) {
 }
 
 static int64_t blocks_of(const device *d, const tsr_product_tile *tile, int64_t shared) {
-    int64_t by_shared = d->shared_total / (shared + SHARED_OF_BLOCK);
+    int64_t by_shared = d->shared_total / (shared + d->reserved);
     int64_t blocks = blocks_wanted(tile) < by_shared ? blocks_wanted(tile) : by_shared;
     return blocks < 1 ? 1 : blocks;
 }
 
 /* Plans as many stages as fit, with as many blocks as registers allow. */
 static bool plan_stages(const device *d, const tsr_product_shape *shape, tsr_product_tile *tile) {
-    int64_t capacity = d->shared_bytes - SHARED_OF_BLOCK, wanted = blocks_wanted(tile);
-    if (wanted > 1) capacity = d->shared_total / wanted - SHARED_OF_BLOCK;
-    for (tile->stages = DEEP_STAGES_MAX; tile->stages >= STAGES_MIN; tile->stages--)
+    int64_t capacity = d->shared_bytes - d->reserved, wanted = blocks_wanted(tile);
+    if (wanted > 1) capacity = d->shared_total / wanted - d->reserved;
+    for (tile->stages = d->stages_max; tile->stages >= d->stages_min; tile->stages--)
         if (shared_bytes(tile, shape, d->arch) <= capacity) return true;
     return false;
 }
@@ -223,7 +261,7 @@ static bool is_crowded(const tsr_product_tile *tile) { return sums_of(tile) > 12
 
 /* True if a thread's registers have space for its sums and their factors. */
 static bool fits_registers(const device *d, const tsr_product_tile *tile) {
-    return sums_of(tile) <= (d->arch < 90 ? 64 : tile->teams > 1 ? 192 : 128);
+    return sums_of(tile) <= (tile->teams > 1 ? d->team_sums : d->sums);
 }
 
 static bool is_copied_whole(const tsr_product_shape *shape) {
@@ -512,17 +550,14 @@ static void explain_tile(const device *d, const tsr_product_shape *shape, tsr_pr
     else if (!fits_registers(d, tile))
         snprintf(out_why, TSR_TILE_REFUSAL_MAX,
                  "rows and columns give a thread %" PRId64
-                 " sums; expected at most %d: its registers",
-                 sums_of(tile),
-                 d->arch < 90      ? 64
-                 : tile->teams > 1 ? 192
-                                   : 128);
+                 " sums; expected at most %u: its registers",
+                 sums_of(tile), tile->teams > 1 ? d->team_sums : d->sums);
     else if (!plan_stages(d, shape, tile)) {
-        tile->stages = STAGES_MIN;
+        tile->stages = d->stages_min;
         snprintf(out_why, TSR_TILE_REFUSAL_MAX,
-                 "%d stages have %" PRId64
+                 "%u stages have %" PRId64
                  " bytes; expected at most %u: the shared memory of a block",
-                 STAGES_MIN, shared_bytes(tile, shape, d->arch), d->shared_bytes - SHARED_OF_BLOCK);
+                 d->stages_min, shared_bytes(tile, shape, d->arch), d->shared_bytes - d->reserved);
     } else
         snprintf(out_why, TSR_TILE_REFUSAL_MAX,
                  "parts %u, cluster_columns %u, cluster_rows %u and transposed %d do not divide "
@@ -563,10 +598,10 @@ bool tsr_product_take(const tsr_target *target, const tsr_product_shape *shape,
         explain(d, shape, given, out_why);
         return false;
     }
-    if (given[STAGES] && (given[STAGES] < STAGES_MIN || given[STAGES] > out_tile->stages)) {
+    if (given[STAGES] && (given[STAGES] < d->stages_min || given[STAGES] > out_tile->stages)) {
         snprintf(out_why, TSR_TILE_REFUSAL_MAX,
-                 "stages is %" PRId64 "; expected %d to %u: the shared memory of a block",
-                 given[STAGES], STAGES_MIN, out_tile->stages);
+                 "stages is %" PRId64 "; expected %u to %u: the shared memory of a block",
+                 given[STAGES], d->stages_min, out_tile->stages);
         return false;
     }
     if (given[STAGES]) out_tile->stages = (uint32_t)given[STAGES];

@@ -14,7 +14,8 @@
 #include <string.h>
 
 bool tsr_tile_rule_strided(MlirOperation op, const tsr_feature *has) {
-    if (has && !tsr_feature_has(has, "wgmma.")) return true; /* mma.sync */
+    bool on_waves = has && has->vendor == TSR_VENDOR_AMD;
+    if (on_waves || (has && !tsr_feature_has(has, "wgmma."))) return true; /* mma.sync, MFMA */
     return tsr_op_emit_error(
         op, TSR_DIAG_TILE_TYPE,
         "factors of f32 are read along their rows; expected transpose_b and no transpose_a");

@@ -5,7 +5,8 @@
 - `llvm-readelf`: the architecture, the version, the resources of each kernel; no kernel has scratch memory;
 - `llvm-objdump` and `llvm-mc`: every instruction is one of that architecture, with the same bytes when it is assembled again;
 - `llc`: the number of waves that it computes for each kernel is the one that `inspect` shows;
-- the bits of the modes: round to nearest, denormals kept.
+- the bits of the modes: round to nearest, denormals kept;
+- products with native numerics: each has the instructions of matrix units, as many as `inspect` expects for a step of K, and no other kernel has any.
 
 usage: code_objects.py AOT [MODEL.mlir...]; exit code 77 without LLVM's tools.
 """
@@ -66,6 +67,8 @@ def check_resources(target, launches, path):
         got = {'vgpr_count': row['registers'], 'sgpr_count': row['scalarRegisters'], 'agpr_count': row['accumulators'],
                'group_segment_fixed_size': row['sharedBytes'], 'max_flat_workgroup_size': row['threads'],
                'private_segment_fixed_size': row['spillBytes']}
+        if row['matrixProducts']:
+            got['group_segment_fixed_size'] = 0  # the launch says it
         for field, value in got.items():
             assert want.get(field, 0) == value, f'{target} {row["kernel"]}: {field} is {want.get(field)}; inspect says {value}'
         assert want['private_segment_fixed_size'] == 0, f'{target} {row["kernel"]} has scratch memory'
@@ -120,9 +123,33 @@ def check_waves(target, launches, work):
             f'{target} {row["kernel"]}: {row["simdWaves"]} waves of a SIMD; LLVM computes {theirs}'
 
 
-def check(aot, model, work):
+def write_products(path):
+    """A program of three products, which are long enough that LLVM does not unroll their loops."""
+    lines = []
+    for dtype in ('bf16', 'f16', 'f32'):
+        a, b, y = f'tensor<200x2048x{dtype}>', f'tensor<144x2048x{dtype}>', f'tensor<200x144x{dtype}>'
+        lines += [f'func.func @{dtype}(%a: {a} {{tessera.name = "a"}}, %b: {b} {{tessera.name = "b"}}) -> ({y} {{tessera.name = "y"}})',
+                  '    attributes {tessera.entry = "infer"} {', f'  %0 = tessera.matmul %a, %b {{transpose_b = true}} : ({a}, {b}) -> {y}',
+                  f'  return %0 : {y}', '}']
+    path.write_text('\n'.join(lines) + '\n', 'utf-8')
+    return path
+
+
+def check_products(target, launches, path):
+    """Instructions of matrix units in each kernel."""
+    text = run(LLVM / 'llvm-objdump', '--disassemble', '--mcpu=' + target, path)
+    found = {name: len(re.findall(r'^\tv_(?:mfma|wmma)_', body, re.M)) for name, body in re.findall(r'^[0-9a-f]+ <(\w+)>:\n(.*?)(?=^[0-9a-f]+ <|\Z)', text, re.M | re.S)}
+    for row in launches:
+        assert found[row['kernel']] == row['matrixProducts'], f'{target} {row["kernel"]}: {found[row["kernel"]]} instructions of matrix units; ' \
+            f'inspect expects {row["matrixProducts"]}'
+    return sum(1 for row in launches if row['matrixProducts'])
+
+
+def check(aot, model, work, numerics='portable', products=0):
+    """`products`: kernels that use matrix units; one less without f32."""
     bundle = work / 'all.tsb'
-    run(aot, 'build', model, '-o', bundle, '--target', ','.join('hip:' + target for target in TARGETS), '--dump', 'llvm', '--dump-dir', work)
+    run(aot, 'build', model, '-o', bundle, '--target', ','.join('hip:' + target for target in TARGETS), '--numerics', numerics, '--dump', 'llvm', '--dump-dir',
+        work)
     view = json.loads(run(aot, 'inspect', '--json', '--kernels', bundle))
     objects = images(bundle)
     for row in view['targets']:
@@ -135,7 +162,9 @@ def check(aot, model, work):
         count = check_modes(target, path)
         assert count == row['kernels'], (target, count)
         instructions = check_assembly(target, path, work)
-        if target in WAVES:
+        used = check_products(target, row['launches'], path)
+        assert used == (products if target.startswith('gfx9') else max(products - 1, 0)), f'{target}: {used} kernels use matrix units'
+        if target in WAVES and not products:  # LLVM does not know the shared memory that launches give to products
             check_waves(target, row['launches'], work)
         print(f'{model.stem} {target}: {count} kernels, {instructions} instructions, {path.stat().st_size} bytes')
     assert len(view['targets']) == len(TARGETS)
@@ -148,6 +177,8 @@ def main():
     for model in map(pathlib.Path, sys.argv[2:] or [ROOT / 'examples/digits/digits.mlir']):
         with tempfile.TemporaryDirectory() as work:
             check(sys.argv[1], model, pathlib.Path(work))
+    with tempfile.TemporaryDirectory() as work:
+        check(sys.argv[1], write_products(pathlib.Path(work) / 'products.mlir'), pathlib.Path(work), 'native', 3)
     return 0
 
 

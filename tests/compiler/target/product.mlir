@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One product of matrices for two generations of matrix units.
+// One product of matrices for the matrix units of two vendors, two generations of one.
 // RUN: tile-code cuda:sm_90a text %s %t && FileCheck %s --check-prefix=SM90 --input-file=%t
 // RUN: tile-code cuda:sm_80 text %s %t && FileCheck %s --check-prefix=SM80 --input-file=%t
+// RUN: tile-code hip:gfx950 text %s %t && FileCheck %s --check-prefix=GFX950 --input-file=%t
 // RUN: not tile-code cpu:x86-64-v3 text %s %t 2>&1 | FileCheck %s --check-prefix=CPU
 
 // CPU: error: [TSR-0707] tile.alloc_shared: there is no machine code for it on 'cpu:x86-64-v3'; expected a GPU
@@ -38,6 +39,20 @@
 // SM80: bar.warp.sync
 // SM80: @p mbarrier.arrive.shared.b64
 // SM80: st.global.b32
+
+// All waves copy a step ahead, through registers, and multiply, with 32 instructions for a step of K.
+// LLVM puts the products first: a wave begins in the middle of the loop.
+// GFX950: global_load_dwordx4
+// GFX950: ds_read_b128
+// GFX950-COUNT-32: v_mfma_f32_16x16x32_bf16
+// GFX950-NOT: v_mfma
+// GFX950: s_waitcnt vmcnt
+// GFX950: ds_write_b128
+// GFX950: s_barrier
+// GFX950-NEXT: s_cbranch
+// GFX950: global_load_dwordx4
+// GFX950: global_store_
+// GFX950: .private_segment_fixed_size: 0
 tile.func @product(%a: memref<512x512xbf16>, %b: memref<512x512xbf16>, %c: memref<512x512xbf16>) grid 16 warps 8 {
   %0 = arith.constant 0 : index
   %1 = arith.constant 1 : index
