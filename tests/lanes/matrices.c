@@ -31,14 +31,14 @@ static bool is_doubled(lanes_matrix_id id) {
 
 uint32_t lanes_matrix_lanes(lanes_matrix_id id) { return rows[id].lanes; }
 
-void lanes_place_operand(lanes_matrix_id id, uint32_t lane, uint32_t element, uint32_t *out_row,
-                         uint32_t *out_k) {
+void lanes_position_of_operand(lanes_matrix_id id, uint32_t lane, uint32_t element,
+                               uint32_t *out_row, uint32_t *out_k) {
     *out_row = lane % SIZE;
     *out_k = is_doubled(id) ? element : lane / SIZE * rows[id].elements + element;
 }
 
-void lanes_place_result(lanes_matrix_id id, uint32_t lane, uint32_t element, uint32_t *out_row,
-                        uint32_t *out_column) {
+void lanes_position_of_result(lanes_matrix_id id, uint32_t lane, uint32_t element,
+                              uint32_t *out_row, uint32_t *out_column) {
     uint32_t each = SIZE * SIZE / rows[id].lanes;
     *out_column = lane % SIZE;
     *out_row = is_doubled(id) ? 2 * element + lane / SIZE : lane / SIZE * each + element;
@@ -81,7 +81,7 @@ static bool collect(lanes_matrix_id id, const void *const *operands, double (*ou
     for (uint32_t lane = 0; lane < rows[id].lanes; lane++)
         for (uint32_t e = 0; e < rows[id].elements; e++) {
             uint32_t row, k;
-            lanes_place_operand(id, lane, e, &row, &k);
+            lanes_position_of_operand(id, lane, e, &row, &k);
             double value = read_element(rows[id].type, operands[lane], e);
             if (known[row][k]) same = same && memcmp(&out[row][k], &value, sizeof value) == 0;
             known[row][k] = true;
@@ -98,7 +98,7 @@ bool lanes_multiply(lanes_matrix_id id, const void *const *first, const void *co
     for (uint32_t lane = 0; lane < rows[id].lanes; lane++)
         for (uint32_t e = 0; e < SIZE * SIZE / rows[id].lanes; e++) {
             uint32_t row, column;
-            lanes_place_result(id, lane, e, &row, &column);
+            lanes_position_of_result(id, lane, e, &row, &column);
             double sum = read_element(F32, sums[lane], e);
             for (uint32_t k = 0; k < rows[id].depth; k++) sum += a[row][k] * b[column][k];
             float rounded = (float)sum;

@@ -131,9 +131,9 @@ def check_tiles(bench, targets, generator):
     return wrong if used else ['no tile fits']
 
 
-# A second table of the places of elements, from the matrix element to the register, as AMD's "Matrix Instruction Calculator" writes it:
+# A second table of the positions of elements, from the matrix element to the register, as AMD's "Matrix Instruction Calculator" writes it:
 # (lanes that hold element i, k of the first operand, its number in the lane; lane and number of element i, j of the result).
-PLACES = {
+POSITIONS = {
     'MFMA_F16': (lambda i, k: ([i + 16 * (k // 4)], k % 4), lambda i, j: (j + 16 * (i // 4), i % 4)),
     'MFMA_F32': (lambda i, k: ([i + 16 * k], 0), lambda i, j: (j + 16 * (i // 4), i % 4)),
     'MFMA_DEEP_F16': (lambda i, k: ([i + 16 * (k // 8)], k % 8), lambda i, j: (j + 16 * (i // 4), i % 4)),
@@ -142,20 +142,20 @@ PLACES = {
 }
 
 
-def check_places(bench):
-    """The simulator's places of elements, from the register to the element, against PLACES."""
+def check_positions(bench):
+    """The simulator's positions of elements, from the register to the element, against POSITIONS."""
     told, depths = {}, {'MFMA_F32': 4, 'MFMA_DEEP_F16': 32}
-    for line in bench.must(bench.lanes / 'lane-places').stdout.splitlines():
+    for line in bench.must(bench.lanes / 'lane-positions').stdout.splitlines():
         name, what, *numbers = line.split()
         told.setdefault((name.replace('BF16', 'F16'), what), set()).add(tuple(map(int, numbers)))
     wrong = []
-    for name, (operand, result) in PLACES.items():
+    for name, (operand, result) in POSITIONS.items():
         depth = depths.get(name, 16)
         want = {(lane, operand(i, k)[1], i, k) for i in range(16) for k in range(depth) for lane in operand(i, k)[0]}
         sums = {(*result(i, j), i, j) for i in range(16) for j in range(16)}
-        wrong += [f'{name}: {what} differ' for what, places in (('operand', want), ('result', sums)) if told.pop((name, what)) != places]
+        wrong += [f'{name}: {what} differ' for what, positions in (('operand', want), ('result', sums)) if told.pop((name, what)) != positions]
     wrong += [f'{name}: {what} has no second table' for name, what in told]
-    print(f'places of elements of {len(PLACES)} kinds of instructions: {len(wrong)} differ')
+    print(f'positions of elements of {len(POSITIONS)} kinds of instructions: {len(wrong)} differ')
     return wrong
 
 
@@ -171,7 +171,7 @@ def main():
     work = pathlib.Path(tempfile.mkdtemp(prefix='products-'))
     bench, targets = Bench(options.build.resolve(), work), options.targets.split(',')
     try:
-        cases, wrong = draw_cases(generator, options.cases), check_places(bench)
+        cases, wrong = draw_cases(generator, options.cases), check_positions(bench)
         wrong += check_cases(bench, cases, targets, generator)
         print(f'{len(cases)} products on {", ".join(targets)}: {len(wrong)} wrong; {time.monotonic() - begin:.0f} s')
         wrong += check_tiles(bench, targets, generator)

@@ -40,7 +40,7 @@ enum {
     TSR_BLOCK_ASM_MAX = 16 * 1024,
     TSR_BLOCK_REGISTERS_MAX = 256, /* registers of a fragment, per thread */
     TSR_BLOCK_COPIES_MAX = 2,      /* copies of a stage by waves */
-    TSR_BLOCK_HELD_MAX = 32,       /* chunks of such a copy, per thread */
+    TSR_BLOCK_PREFETCH_MAX = 32,   /* chunks of such a copy, per thread */
 };
 
 typedef struct tsr_ring {
@@ -62,12 +62,13 @@ typedef struct tsr_block_fetch {
 
 /* A copy whose loads are in flight: chunks in the memory of a thread, which become registers
  * (wave_copy.c). */
-typedef struct tsr_block_held {
+typedef struct tsr_block_prefetch {
     MlirOperation copy; /* tile.async_copy */
     uint32_t count;
-    LLVMValueRef chunks[TSR_BLOCK_HELD_MAX];
-    LLVMValueRef inside[TSR_BLOCK_HELD_MAX]; /* i1: else the chunk is zeros; NULL: it is inside */
-} tsr_block_held;
+    LLVMValueRef chunks[TSR_BLOCK_PREFETCH_MAX];
+    LLVMValueRef
+        inside[TSR_BLOCK_PREFETCH_MAX]; /* i1: else the chunk is zeros; NULL: it is inside */
+} tsr_block_prefetch;
 
 /* Among the blocks that run together, `count` copy the same part; their ranks are `stride`
  * apart. */
@@ -111,8 +112,8 @@ typedef struct tsr_block {
     uint32_t ahead_count, ahead_taken;
     bool fetches;
     tsr_block_fetch fetch;
-    tsr_block_held held[TSR_BLOCK_COPIES_MAX]; /* waves: the copies of the next step */
-    uint32_t held_count;
+    tsr_block_prefetch prefetches[TSR_BLOCK_COPIES_MAX]; /* waves: the copies of the next step */
+    uint32_t prefetch_count;
     bool holds;           /* their loads are being emitted */
     bool pingpong;        /* warp groups take turns */
     bool has_one_role;    /* attention without wgmma: threads copy for themselves */

@@ -14,7 +14,7 @@ static uint32_t warp_columns(uint32_t warps, int64_t rows, int64_t columns) {
 
 /* Blocks of 16 x 16. A lane holds adjacent columns of one row, because the units of AMD compute the
  * transposed product (wave.c). */
-static void place_lane_of_wave(tsr_emit *emit, tsr_layout *l) {
+static void position_of_lane_in_wave(tsr_emit *emit, tsr_layout *l) {
     LLVMBuilderRef b = emit->builder;
     LLVMValueRef rows = tsr_block_int(emit, BLOCK_ROWS);
     l->pair_rows = 0;
@@ -57,7 +57,7 @@ tsr_layout tsr_block_layout(tsr_emit *emit, int64_t rows, int64_t columns) {
         l.warp_column = tsr_block_mul(emit, LLVMBuildURem(b, warp, width, ""), columns / per_row);
     }
     if (block->waves) {
-        place_lane_of_wave(emit, &l);
+        position_of_lane_in_wave(emit, &l);
         return l;
     }
     LLVMValueRef lane = emit->lane;

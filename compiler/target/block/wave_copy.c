@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Copies of waves: global memory to registers, a step of the loop later to shared memory. A thread
- * copies chunks of 16 bytes, in smaller pieces if rows of the buffer do not begin at multiples of
- * 16 bytes. Pieces outside of the buffer become zeros; their loads read its first bytes instead.
+ * copies chunks of 16 bytes, in smaller parts if rows of the buffer do not begin at multiples of
+ * 16 bytes. Parts outside of the buffer become zeros; their loads read its first bytes instead.
  */
 #include "compiler/target/block/wave.h"
 #include "compiler/target/llvm/lanes.h"
@@ -15,8 +15,8 @@ typedef struct source {
     LLVMValueRef buffer, row, column; /* i64: the matrix's first row and column */
     LLVMValueRef first;               /* i64: number of the batch's first element */
     int64_t rows, columns, pitch;
-    uint32_t piece_bytes;
-    bool is_whole; /* no piece is outside */
+    uint32_t part_bytes;
+    bool is_whole; /* no part is outside */
 } source;
 
 static LLVMTypeRef i64_of(tsr_emit *emit) { return LLVMInt64TypeInContext(emit->llvm); }
@@ -30,7 +30,7 @@ static LLVMValueRef widen(tsr_emit *emit, LLVMValueRef x) {
 }
 
 /* The largest size whose multiples are the beginnings and the ends of all rows. */
-static uint32_t piece_of(int64_t pitch_bytes, int64_t row_bytes) {
+static uint32_t part_bytes_of(int64_t pitch_bytes, int64_t row_bytes) {
     uint32_t bytes = TSR_WAVE_CHUNK_BYTES;
     while (pitch_bytes % bytes || row_bytes % bytes) bytes /= 2;
     return bytes;
@@ -50,7 +50,7 @@ static source read_source(tsr_emit *emit, MlirOperation copy) {
                 .columns = mlirShapedTypeGetDimSize(type, rank - 1),
                 .pitch = tsr_buffer_row(type)};
     int64_t size = s.ring->element_bytes;
-    s.piece_bytes = piece_of(s.pitch * size, s.columns * size);
+    s.part_bytes = part_bytes_of(s.pitch * size, s.columns * size);
     s.is_whole = s.rows % s.ring->rows == 0 && s.columns % s.ring->columns == 0;
     for (int64_t d = 0; d + 2 < rank; d++) {
         LLVMValueRef dim = int_of(emit, mlirShapedTypeGetDimSize(type, d));
@@ -65,17 +65,17 @@ static LLVMTypeRef chunk_type(tsr_emit *emit) {
     return LLVMVectorType(tsr_block_i32(emit), TSR_WAVE_CHUNK_WORDS);
 }
 
-/* Loads piece `piece` of the chunk at that row and column (i64). *out_inside: is it inside? NULL:
+/* Loads part `part` of the chunk at that row and column (i64). *out_inside: is it inside? NULL:
  * yes. */
-static LLVMValueRef load_piece(tsr_emit *emit, const source *s, LLVMValueRef row,
-                               LLVMValueRef column, uint32_t piece, LLVMValueRef *out_inside) {
+static LLVMValueRef load_part(tsr_emit *emit, const source *s, LLVMValueRef row,
+                              LLVMValueRef column, uint32_t part, LLVMValueRef *out_inside) {
     LLVMBuilderRef b = emit->builder;
-    unsigned bits = 8 * s->piece_bytes;
+    unsigned bits = 8 * s->part_bytes;
     LLVMTypeRef byte = LLVMInt8TypeInContext(emit->llvm);
     LLVMTypeRef type = bits > 32 ? LLVMVectorType(tsr_block_i32(emit), bits / 32)
                                  : LLVMIntTypeInContext(emit->llvm, bits);
     int64_t size = s->ring->element_bytes;
-    column = LLVMBuildAdd(b, column, int_of(emit, (int64_t)piece * s->piece_bytes / size), "");
+    column = LLVMBuildAdd(b, column, int_of(emit, (int64_t)part * s->part_bytes / size), "");
     LLVMValueRef at = LLVMBuildMul(b, row, int_of(emit, s->pitch), "");
     at = LLVMBuildAdd(b, LLVMBuildAdd(b, at, s->first, ""), column, "");
     at = LLVMBuildMul(b, at, int_of(emit, size), "");
@@ -87,7 +87,7 @@ static LLVMValueRef load_piece(tsr_emit *emit, const source *s, LLVMValueRef row
         at = LLVMBuildSelect(b, inside, at, int_of(emit, 0), "");
     }
     LLVMValueRef value = LLVMBuildLoad2(b, type, LLVMBuildGEP2(b, byte, s->buffer, &at, 1, ""), "");
-    LLVMSetAlignment(value, s->piece_bytes);
+    LLVMSetAlignment(value, s->part_bytes);
     *out_inside = inside;
     return value;
 }
@@ -101,16 +101,16 @@ static LLVMValueRef zero_outside(tsr_emit *emit, LLVMValueRef inside, LLVMValueR
 static LLVMValueRef load_chunk(tsr_emit *emit, const source *s, LLVMValueRef row,
                                LLVMValueRef column, LLVMValueRef *out_inside) {
     LLVMBuilderRef b = emit->builder;
-    uint32_t pieces = TSR_WAVE_CHUNK_BYTES / s->piece_bytes;
-    if (pieces == 1) return load_piece(emit, s, row, column, 0, out_inside);
-    LLVMTypeRef part = s->piece_bytes > 4 ? LLVMInt64TypeInContext(emit->llvm)
-                                          : LLVMIntTypeInContext(emit->llvm, 8 * s->piece_bytes);
-    LLVMValueRef all = LLVMGetPoison(LLVMVectorType(part, pieces));
+    uint32_t parts = TSR_WAVE_CHUNK_BYTES / s->part_bytes;
+    if (parts == 1) return load_part(emit, s, row, column, 0, out_inside);
+    LLVMTypeRef unit = s->part_bytes > 4 ? LLVMInt64TypeInContext(emit->llvm)
+                                         : LLVMIntTypeInContext(emit->llvm, 8 * s->part_bytes);
+    LLVMValueRef all = LLVMGetPoison(LLVMVectorType(unit, parts));
     *out_inside = NULL;
-    for (uint32_t i = 0; i < pieces; i++) {
-        LLVMValueRef inside, piece = load_piece(emit, s, row, column, i, &inside);
-        piece = LLVMBuildBitCast(b, zero_outside(emit, inside, piece), part, "");
-        all = LLVMBuildInsertElement(b, all, piece, tsr_block_int(emit, i), "");
+    for (uint32_t i = 0; i < parts; i++) {
+        LLVMValueRef inside, part = load_part(emit, s, row, column, i, &inside);
+        part = LLVMBuildBitCast(b, zero_outside(emit, inside, part), unit, "");
+        all = LLVMBuildInsertElement(b, all, part, tsr_block_int(emit, i), "");
     }
     return LLVMBuildBitCast(b, all, chunk_type(emit), "");
 }
@@ -137,25 +137,25 @@ static uint32_t rounds_of(const tsr_emit *emit, const tsr_ring *ring) {
     return (all + threads - 1) / threads;
 }
 
-static tsr_block_held *find_held(tsr_emit *emit, MlirOperation copy, uint32_t rounds) {
+static tsr_block_prefetch *find_prefetch(tsr_emit *emit, MlirOperation copy, uint32_t rounds) {
     tsr_block *block = emit->block;
-    for (uint32_t i = 0; i < block->held_count; i++)
-        if (mlirOperationEqual(block->held[i].copy, copy)) return &block->held[i];
-    TSR_ASSERT(block->held_count < TSR_BLOCK_COPIES_MAX && rounds <= TSR_BLOCK_HELD_MAX);
-    tsr_block_held *held = &block->held[block->held_count++];
-    *held = (tsr_block_held){.copy = copy, .count = rounds};
+    for (uint32_t i = 0; i < block->prefetch_count; i++)
+        if (mlirOperationEqual(block->prefetches[i].copy, copy)) return &block->prefetches[i];
+    TSR_ASSERT(block->prefetch_count < TSR_BLOCK_COPIES_MAX && rounds <= TSR_BLOCK_PREFETCH_MAX);
+    tsr_block_prefetch *prefetch = &block->prefetches[block->prefetch_count++];
+    *prefetch = (tsr_block_prefetch){.copy = copy, .count = rounds};
     for (uint32_t i = 0; i < rounds; i++)
-        held->chunks[i] = tsr_block_memory(emit, chunk_type(emit));
-    return held;
+        prefetch->chunks[i] = tsr_block_memory(emit, chunk_type(emit));
+    return prefetch;
 }
 
 void tsr_wave_emit_copy(tsr_emit *emit, MlirOperation copy) {
     LLVMBuilderRef b = emit->builder;
     if (!emit->block->holds) return;
     source s = read_source(emit, copy);
-    tsr_block_held *held = find_held(emit, copy, rounds_of(emit, s.ring));
+    tsr_block_prefetch *prefetch = find_prefetch(emit, copy, rounds_of(emit, s.ring));
     int64_t per_chunk = TSR_WAVE_CHUNK_BYTES / s.ring->element_bytes;
-    for (uint32_t i = 0; i < held->count; i++) {
+    for (uint32_t i = 0; i < prefetch->count; i++) {
         LLVMValueRef row, chunk;
         LLVMValueRef exists = find_chunk(emit, s.ring, i, &row, &chunk);
         LLVMBasicBlockRef rest = exists ? tsr_block_if(emit, exists, "load") : NULL;
@@ -163,10 +163,10 @@ void tsr_wave_emit_copy(tsr_emit *emit, MlirOperation copy) {
         LLVMValueRef inside, value;
         value = load_chunk(emit, &s, LLVMBuildAdd(b, s.row, widen(emit, row), ""),
                            LLVMBuildAdd(b, s.column, column, ""), &inside);
-        tsr_block_set(emit, held->chunks[i], value);
-        if (inside && !held->inside[i])
-            held->inside[i] = tsr_block_memory(emit, LLVMTypeOf(inside));
-        if (inside) tsr_block_set(emit, held->inside[i], inside);
+        tsr_block_set(emit, prefetch->chunks[i], value);
+        if (inside && !prefetch->inside[i])
+            prefetch->inside[i] = tsr_block_memory(emit, LLVMTypeOf(inside));
+        if (inside) tsr_block_set(emit, prefetch->inside[i], inside);
         if (rest) tsr_block_end_if(emit, rest);
     }
 }
@@ -190,7 +190,7 @@ static TSR_RESULT begin_loads(tsr_emit *emit, MlirOperation wait) {
 tsr_result tsr_wave_before_loop(tsr_emit *emit, MlirOperation loop) {
     MlirOperation wait = wait_of(loop);
     if (mlirOperationIsNull(wait)) return TSR_SUCCESS;
-    if (emit->block->held_count || !tsr_block_rounds(loop))
+    if (emit->block->prefetch_count || !tsr_block_rounds(loop))
         FAIL(emit->ctx, TSR_COMPILE,
              "kernel '%s' has a second loop that copies, or one of 0 rounds; expected one loop of "
              "a number of rounds known when it is built",
@@ -200,18 +200,19 @@ tsr_result tsr_wave_before_loop(tsr_emit *emit, MlirOperation loop) {
     return begin_loads(emit, wait);
 }
 
-static void store_held(tsr_emit *emit, const tsr_block_held *held, LLVMValueRef stage) {
+static void store_prefetched(tsr_emit *emit, const tsr_block_prefetch *prefetch,
+                             LLVMValueRef stage) {
     LLVMBuilderRef b = emit->builder;
-    size_t count = tsr_op_operand_count(held->copy);
-    const tsr_ring *ring = tsr_block_ring(emit, tsr_op_operand(held->copy, count - 2));
+    size_t count = tsr_op_operand_count(prefetch->copy);
+    const tsr_ring *ring = tsr_block_ring(emit, tsr_op_operand(prefetch->copy, count - 2));
     LLVMValueRef to = tsr_block_stage(emit, ring, stage);
-    for (uint32_t i = 0; i < held->count; i++) {
+    for (uint32_t i = 0; i < prefetch->count; i++) {
         LLVMValueRef row, chunk;
         LLVMValueRef exists = find_chunk(emit, ring, i, &row, &chunk);
         LLVMBasicBlockRef rest = exists ? tsr_block_if(emit, exists, "store") : NULL;
         LLVMValueRef at = tsr_wave_shared(emit, tsr_block_chunk(emit, ring, to, row, chunk));
-        LLVMValueRef inside = held->inside[i] ? tsr_block_get(emit, held->inside[i]) : NULL;
-        LLVMValueRef value = zero_outside(emit, inside, tsr_block_get(emit, held->chunks[i]));
+        LLVMValueRef inside = prefetch->inside[i] ? tsr_block_get(emit, prefetch->inside[i]) : NULL;
+        LLVMValueRef value = zero_outside(emit, inside, tsr_block_get(emit, prefetch->chunks[i]));
         LLVMSetAlignment(LLVMBuildStore(b, value, at), TSR_WAVE_CHUNK_BYTES);
         if (rest) tsr_block_end_if(emit, rest);
     }
@@ -249,8 +250,8 @@ tsr_result tsr_wave_emit_wait(tsr_emit *emit, MlirOperation wait) {
     if (!tsr_op_is(loop, TSR_SCF_FOR))
         FAIL(emit->ctx, TSR_COMPILE, "kernel '%s' waits for copies outside of a loop",
              emit->kernel);
-    for (uint32_t i = 0; i < emit->block->held_count; i++)
-        store_held(emit, &emit->block->held[i], tsr_emit_operand(emit, wait, 0));
+    for (uint32_t i = 0; i < emit->block->prefetch_count; i++)
+        store_prefetched(emit, &emit->block->prefetches[i], tsr_emit_operand(emit, wait, 0));
     tsr_lanes_of(emit)->block_barrier(emit);
     return begin_next(emit, loop, wait);
 }

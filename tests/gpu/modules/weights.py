@@ -13,8 +13,8 @@ def words(key, counter):
     return c
 
 
-def kept(i, j, queries, keys, head, step, seed, stream, rate):
-    """Of head number `head`, an array or a number below 2^31: is the weight of query i and key j kept? i, j: arrays that broadcast."""
+def mask(i, j, queries, keys, head, step, seed, stream, rate):
+    """Of head number `head`, an array or a number below 2^31: whether the weight of query i and key j remains. i, j: arrays that broadcast."""
     tiles = -(-keys // 16)
     room = 32
     while room < 32 * -(-queries // 16) * tiles:

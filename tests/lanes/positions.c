@@ -20,11 +20,11 @@ int main(void) {
         for (uint32_t lane = 0; lane < rows[id].lanes; lane++) {
             uint32_t row, column, sums = LANES_MATRIX_SIZE * LANES_MATRIX_SIZE / rows[id].lanes;
             for (uint32_t e = 0; e < rows[id].elements; e++) {
-                lanes_place_operand((lanes_matrix_id)id, lane, e, &row, &column);
+                lanes_position_of_operand((lanes_matrix_id)id, lane, e, &row, &column);
                 printf("%s operand %u %u %u %u\n", rows[id].name, lane, e, row, column);
             }
             for (uint32_t e = 0; e < sums; e++) {
-                lanes_place_result((lanes_matrix_id)id, lane, e, &row, &column);
+                lanes_position_of_result((lanes_matrix_id)id, lane, e, &row, &column);
                 printf("%s result %u %u %u %u\n", rows[id].name, lane, e, row, column);
             }
         }
