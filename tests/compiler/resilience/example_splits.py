@@ -5,7 +5,7 @@
 usage: example_splits.py TESSERA_AOT TESSERA_RUN EXAMPLES
 
 Weights are stored as [in, out] there, and one product computes queries, keys and values: the first products of a layer are split along their columns.
-The layouts are inserted into the text of the examples. On 0 to 4 ranks each ends with one state hash, near the losses of the program without layouts,
+The layouts are inserted into the text of the examples. On up to 4 ranks each ends with one state hash, near the losses of the program without layouts,
 also if 2 ranks save and 4 resume; every split matrix and its state are stored in parts, and each rank sends what was planned.
 """
 import json
@@ -52,12 +52,16 @@ def build(folder, name, text):
         sys.exit(done.stderr)
 
 
+def start(folder, name, data, ranks, *more, steps=STEPS):
+    return run(folder, RUN, f"{name}.tsb", *data, "--steps", str(steps), "--threads", "1", "--quiet", "--metrics", "metrics.jsonl",
+               *(("--ranks", str(ranks)) if ranks else ()), *more)
+
+
 def train(folder, name, data, ranks, *more, steps=STEPS):
     metrics = f"{folder}/metrics.jsonl"
     if os.path.exists(metrics):
         os.remove(metrics)
-    done = run(folder, RUN, f"{name}.tsb", *data, "--steps", str(steps), "--threads", "1", "--quiet", "--metrics", "metrics.jsonl",
-               *(("--ranks", str(ranks)) if ranks else ()), *more)
+    done = start(folder, name, data, ranks, *more, steps=steps)
     state = re.search(r"^state (\w+)", done.stdout, re.M)
     if not state:
         sys.exit(f"{name} on {ranks} ranks: {done.stderr}")
@@ -69,14 +73,14 @@ def losses(events):
     return np.array([event["outputs"]["loss"] for event in events if event["event"] == "step"])
 
 
-def check(folder, name, text, mesh, data):
+def check(folder, name, text, mesh, data, counts):
     assert text.count(mesh[0]) == 1, mesh
     build(folder, name + "-plain", text.replace(mesh[0], mesh[1] % "data"))
     changed, names = split(text.replace(mesh[0], mesh[1] % "model"))
     build(folder, name, changed)
     plain = losses(train(folder, name + "-plain", data, 0)[1])
     states, planned = {}, {}
-    for ranks in range(MODEL + 1):
+    for ranks in counts:
         states[ranks], events = train(folder, name, data, ranks)
         uses = [event for event in events if event["event"] == "rank"]
         wrong = [use["rank"] for use in uses if use["sent_bytes"] != use["planned_sent_bytes"]]
@@ -85,7 +89,7 @@ def check(folder, name, text, mesh, data):
         off = np.max(np.abs(losses(events) - plain) / plain)
         expect(f"{name}: {ranks} ranks are near the program without layouts", off <= NEAR[name], off)
     expect(f"{name}: one state hash", len(set(states.values())) == 1, states)
-    expect(f"{name}: memory falls with ranks", planned[1] > planned[2] > planned[4], planned)
+    expect(f"{name}: memory falls with ranks", planned.get(1, planned[2] + 1) > planned[2] > planned[4], planned)
     done = run(folder, AOT, "inspect", f"{name}.tsb", "--json")
     tensors = {t["name"]: t for t in json.loads(done.stdout)["tensors"]}
     split_tensors = [t for t in tensors if re.sub(r"^h\.\d+\.|\.adam_[mv]$", "", t) in names]
@@ -108,19 +112,30 @@ def check_refused(folder, text):
         expect(f"{what}: refused", done.returncode != 0 and re.search(wanted, done.stderr), done.stderr)
 
 
+def check_token(folder):
+    """Lookups find a token outside of the vocabulary, though their gradients do not check it again."""
+    rows = np.random.default_rng(2).integers(0, 512, (8, 33)).astype("<u2")
+    rows[5, 7] = 600
+    np.save(f"{folder}/bad.npy", rows.view("u1"))
+    for ranks in (0, 2):
+        done = start(folder, "gpt2", ["--data", "text=bad.npy", "--data", "test_text=t.npy"], ranks, steps=1)
+        expect(f"a token outside of the vocabulary on {ranks} ranks", done.returncode != 0 and "600" in done.stderr, done.stdout, done.stderr)
+
+
 def main(folder):
     with open(f"{EXAMPLES}/gpt-char/gpt-char.mlir", encoding="utf-8") as file:
         text = file.read()
     mesh = ("{tessera.mesh = {data = 8}}", f"{{tessera.mesh = {{%s = {MODEL}}}}}")
     with open(f"{EXAMPLES}/gpt-char/test.txt", "rb") as file, open(f"{folder}/few.txt", "wb") as few:
         few.write(file.read(32 * 65))
-    check(folder, "gpt-char", text, mesh, ["--data", f"text={EXAMPLES}/gpt-char/train.txt", "--data", "test_text=few.txt"])
+    check(folder, "gpt-char", text, mesh, ["--data", f"text={EXAMPLES}/gpt-char/train.txt", "--data", "test_text=few.txt"], (0, 2, 4))
     check_refused(folder, split(text.replace(mesh[0], mesh[1] % "model"))[0])
     sizes = "--batch 8 --positions 32 --width 64 --heads 4 --vocabulary 512 --window 16".split()
     done = run(folder, sys.executable, f"{EXAMPLES}/gpt2/sizes.py", *sizes)
     np.save(f"{folder}/t.npy", np.random.default_rng(1).integers(0, 512, (32, 33)).astype("<u2").view("u1"))
     check(folder, "gpt2", done.stdout, ("module @gpt2 {", f"module @gpt2 attributes {{tessera.mesh = {{%s = {MODEL}}}}} {{"),
-          ["--data", "text=t.npy", "--data", "test_text=t.npy"])
+          ["--data", "text=t.npy", "--data", "test_text=t.npy"], range(MODEL + 1))
+    check_token(folder)
     finish()
 
 
