@@ -77,7 +77,8 @@ bool tsr_graph_is_lowered_func(MlirOperation op);
     "infinite,tessera-copy-anchors,"                                                               \
     "tessera-inline-regions,tessera-infer-shapes,tessera-prove-rows,tessera-count-samples,"        \
     "tessera-"                                                                                     \
-    "flatten," TSR_CANONICALIZE ",cse,tessera-identify,tessera-autodiff,tessera-outline,"          \
+    "flatten," TSR_CANONICALIZE ",cse,tessera-identify,tessera-split-products,"                    \
+    "tessera-autodiff,tessera-outline,"                                                            \
     "tessera-optimizer-shard,tessera-insert-recompute,tessera-resilience-restart,"                 \
     "tessera-export-deployment-manifest,tessera-vrank-shards,tessera-local-collectives,"           \
     "tessera-decompose,"                                                                           \

@@ -594,17 +594,10 @@ static const char *const of_argument[] = {"tessera.data", "tessera.name", TSR_DI
 static const char *const of_result[] = {"tessera.name", TSR_INFINITE_NAME, TSR_DIMS_NAME,
                                         NULL,           TSR_WATCHED_NAME,  NULL};
 static const char *const of_call[] = {"tessera.prefix", TSR_CALLED_NAME, NULL, NULL};
-static const char *const of_op[] = {"tessera.opt.shard",
-                                    "tessera.opt.partition",
-                                    NULL,
-                                    TSR_EXP_SHIFTED,
-                                    TSR_CONSTANT_NAME,
-                                    TSR_SETTABLE_NAME,
-                                    TSR_GROUP_NAME,
-                                    TSR_SEED_NAME,
-                                    TSR_LAYOUT_AXIS,
-                                    TSR_WORDS_NAME,
-                                    NULL};
+static const char *const of_op[] = {
+    "tessera.opt.shard", "tessera.opt.partition", NULL,          TSR_EXP_SHIFTED, TSR_CONSTANT_NAME,
+    TSR_SETTABLE_NAME,   TSR_GROUP_NAME,          TSR_SEED_NAME, TSR_LAYOUT_AXIS, TSR_LAYOUT_DIM,
+    TSR_CHECKED_NAME,    TSR_WORDS_NAME,          NULL};
 
 /* A misspelled attribute would be kept, and have no effect. Names outside this dialect belong to
  * others. */

@@ -36,10 +36,13 @@ uint64_t tsr_sr_virtual_ranks(MlirModule module);
 bool tsr_sr_find_virtual_ranks(MlirModule module, uint64_t *out_count);
 /* True if an axis of the mesh with this name divides the batch. */
 bool tsr_sr_is_batch_axis(MlirStringRef name);
-/* An attribute of tessera.param: the axis of the mesh over which its dim 0 is split
- * (tsched.layout).
- */
+/* Attributes of tessera.param (tsched.layout): the axis of the mesh over which it is split, and the
+ * dim that products read in parts; without the second one, dim 0. */
 #define TSR_LAYOUT_AXIS "tessera.layout_axis"
+#define TSR_LAYOUT_DIM "tessera.layout_dim"
+/* Unit attribute of tessera.gather and scatter_add: all indices are in range, or an op before it
+ * has failed. */
+#define TSR_CHECKED_NAME "tessera.indices_checked"
 /* Unit attributes of a function: it has recomputation segments, or a recomputation hint. */
 #define TSR_SR_SEGMENTS "tessera_sr.segments"
 #define TSR_SR_HINT "tessera_sr.hint"

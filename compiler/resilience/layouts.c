@@ -27,7 +27,21 @@ static const char *layout_name(MlirOperation op) {
     return tsr_op_is(op, TSR_GRAPH_OPT_STATE) ? tsr_op_string(op, "of") : NULL;
 }
 
-/* Checks that the axis has as many positions as there are virtual ranks, which divide dim 0. */
+/* The dim that products read in parts. */
+static int split_dim(MlirOperation declared) {
+    int64_t dim = 0;
+    return tsr_op_has(declared, TSR_LAYOUT_DIM) && tsr_op_i64(declared, TSR_LAYOUT_DIM, &dim)
+               ? (int)dim
+               : 0;
+}
+
+static bool divides(const tsr_splitter *s, const tsr_shape *shape, int dim) {
+    return dim >= 0 && dim < (int)shape->rank && shape->dims[dim] &&
+           shape->dims[dim] % s->parts == 0;
+}
+
+/* Checks that the axis has as many positions as there are virtual ranks, which divide dim 0, and
+ * the dim that is split. */
 static bool check_layout(tsr_splitter *s, MlirOperation op, MlirOperation declared) {
     MlirAttribute mesh = tsr_op_attr(mlirModuleGetOperation(s->module), "tessera.mesh");
     const char *axis = tsr_op_string(declared, TSR_LAYOUT_AXIS);
@@ -44,18 +58,20 @@ static bool check_layout(tsr_splitter *s, MlirOperation op, MlirOperation declar
                        axis, size, s->parts);
         return false;
     }
-    if (type.shape.rank < 2 || type.shape.dims[0] == 0 || type.shape.dims[0] % s->parts) {
+    for (int i = 0, dims[] = {0, split_dim(declared)}; i < 2; i++) {
+        if (type.shape.rank >= 2 && divides(s, &type.shape, dims[i])) continue;
         tsr_diag_error(mlirOperationGetLocation(declared), TSR_DIAG_SR_SHARD,
-                       "tsched.layout: dim 0 of '%s' is %" PRIu64 "; expected a tensor of two dims "
-                       "or more, with a multiple of %" PRIu64,
-                       tsr_op_string(op, "name"), type.shape.rank ? type.shape.dims[0] : 1,
-                       s->parts);
+                       "tsched.layout: dim %d of '%s' is %" PRIu64 "; expected a tensor of two "
+                       "dims or more, with a multiple of %" PRIu64,
+                       dims[i], tsr_op_string(op, "name"),
+                       (int)type.shape.rank > dims[i] ? type.shape.dims[dims[i]] : 1, s->parts);
         return false;
     }
     return true;
 }
 
-/* A read of a tensor that stays where it is: each virtual rank reads its rows in place. */
+/* A read of a tensor that stays where it is: each virtual rank reads its rows in place. Products
+ * that read another dim in parts get it by an exchange. */
 bool tsr_layout_read(tsr_splitter *s, MlirOperation op, bool *out_good) {
     const char *name = layout_name(op);
     MlirOperation declared = name ? find_layout(s, name) : (MlirOperation){NULL};
@@ -69,7 +85,9 @@ bool tsr_layout_read(tsr_splitter *s, MlirOperation op, bool *out_good) {
     b.location = mlirOperationGetLocation(op);
     MlirValue rows = tsr_build_value(&b, "tessera_sr.vrank_part", &whole, 1,
                                      tsr_type_make(s->context, &part), NULL);
-    s->views[tsr_splitter_add(s, whole, 0, rows)].stays = true;
+    tsr_sharded_value *view = &s->views[tsr_splitter_add(s, whole, 0, rows)];
+    view->stays = true;
+    view->reads = split_dim(declared);
     return true;
 }
 
@@ -121,6 +139,40 @@ static bool is_zeros(MlirValue value) {
            tsr_attr_splat(tsr_op_attr(op, "value"), &splat) && splat == 0;
 }
 
+/* True if a gather before `scatter` reads rows of a table of the same height by its indices. */
+static bool is_checked(MlirOperation scatter) {
+    MlirValue indices = tsr_op_operand(scatter, 1);
+    uint64_t rows = tsr_type_of(tsr_op_result(scatter, 0)).shape.dims[0];
+    for (MlirOpOperand use = mlirValueGetFirstUse(indices); !mlirOpOperandIsNull(use);
+         use = mlirOpOperandGetNextUse(use)) {
+        MlirOperation op = mlirOpOperandGetOwner(use);
+        int64_t axis = -1;
+        if (tsr_op_is(op, TSR_GRAPH_GATHER) && tsr_op_i64(op, "axis", &axis) && axis == 0 &&
+            mlirOpOperandGetOperandNumber(use) == 1 && mlirOperationIsBeforeInBlock(op, scatter) &&
+            tsr_type_of(tsr_op_operand(op, 0)).shape.dims[0] == rows)
+            return true;
+    }
+    return false;
+}
+
+/* Parts of tensors are written in place only after the last op that can fail. The gradient of a
+ * lookup comes last in a backward pass, and cannot fail if the lookup did not. */
+void tsr_layout_mark_checked(MlirOperation func) {
+    TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
+        int64_t axis = -1;
+        if (tsr_op_is(op, TSR_GRAPH_SCATTER_ADD) && tsr_op_i64(op, "axis", &axis) && axis == 0 &&
+            is_checked(op))
+            tsr_op_set(op, TSR_CHECKED_NAME, tsr_attr_make_unit(mlirOperationGetContext(op)));
+    }
+}
+
+/* Marks the scatter of which the value is a slice. */
+static void mark_scatter(MlirValue slice) {
+    MlirOperation op = tsr_value_owner(tsr_op_operand(tsr_value_owner(slice), 0));
+    if (tsr_op_is(op, TSR_GRAPH_SCATTER_ADD))
+        tsr_op_set(op, TSR_CHECKED_NAME, tsr_attr_make_unit(mlirOperationGetContext(op)));
+}
+
 /* The gradient of a gather from split rows: the updates come to the rows. */
 bool tsr_layout_scatter(tsr_splitter *s, MlirOperation op) {
     int64_t axis = -1;
@@ -135,6 +187,7 @@ bool tsr_layout_scatter(tsr_splitter *s, MlirOperation op) {
                                  type.shape.dims[0]};
     MlirValue made = tsr_vocabulary_scatter(&b, &rows, tsr_splitter_whole(s, tsr_op_operand(op, 1)),
                                             tsr_splitter_whole(s, tsr_op_operand(op, 2)), &part);
+    if (tsr_op_has(op, TSR_CHECKED_NAME)) mark_scatter(made);
     tsr_splitter_add(s, tsr_op_result(op, 0), 0, made);
     s->replaced[s->replaced_count++] = op;
     return true;

@@ -141,7 +141,19 @@ static size_t leading(const tsr_split *s) {
     return a == dims_of(s, 0).inner && b == dims_of(s, 1).outer; /* no sum over virtual ranks */
 }
 
+/* A product reads the declared dim of a matrix that stays, if its part can be exchanged. */
+static void use_declared_dims(tsr_split *s) {
+    for (size_t i = 0; i < 2; i++) {
+        int dim = s->reads[i];
+        const tsr_shape *shape = &s->operand_types[i].shape;
+        if (s->stays[i] && s->operands[i] >= 0 && dim < (int)shape->rank &&
+            shape->dims[dim] % s->parts == 0)
+            s->operands[i] = dim;
+    }
+}
+
 static bool split_matmul(tsr_split *s) {
+    use_declared_dims(s);
     size_t leads = leading(s), other = 1 - leads;
     int dim = s->operands[leads], rank = (int)s->result_types[0].shape.rank;
     product_dims d = dims_of(s, leads), o = dims_of(s, other);
@@ -377,6 +389,30 @@ static bool find(tsr_split *s, tsr_op id) {
     }
 }
 
+/* Ops that need the split dim whole, but work on rows: exchanging blocks is cheaper than gathering.
+ */
+static bool works_on_rows(tsr_op id) {
+    return id == TSR_GRAPH_SLICE || id == TSR_GRAPH_PAD || id == TSR_GRAPH_CONCAT ||
+           id == TSR_GRAPH_RESHAPE || id == TSR_GRAPH_ATTENTION || id == TSR_GRAPH_ATTENTION_GRAD;
+}
+
+/* Requires the rows of all operands that are split along another dim. */
+static bool use_rows(tsr_split *s) {
+    bool changed = false;
+    for (size_t i = 0; i < s->operand_count; i++) {
+        if (s->operands[i] <= 0) continue;
+        if (s->operand_types[i].shape.dims[0] % s->parts) return false;
+        s->operands[i] = 0;
+        changed = true;
+    }
+    return changed;
+}
+
+static bool find_again(tsr_split *s, tsr_op id, const int *states) {
+    for (size_t i = 0; i < s->operand_count; i++) s->operands[i] = states[i];
+    return s->has_layouts && works_on_rows(id) && use_rows(s) && find(s, id);
+}
+
 bool tsr_split_find(tsr_split *s) {
     tsr_op id = tsr_op_of(s->op);
     const tsr_op_row *row = tsr_op_row_find(s->op);
@@ -391,7 +427,10 @@ bool tsr_split_find(tsr_split *s) {
         return true;
     }
     if (all_are(s, WHOLE)) return true;
+    int states[TSR_RULE_OPERANDS_MAX];
+    for (size_t i = 0; i < s->operand_count; i++) states[i] = s->operands[i];
     bool found = row && row->op_class == TSR_CLASS_MAP ? split_map(s) : find(s, id);
+    if (!found) found = find_again(s, id, states);
     if (!found) {
         want_all_whole(s);
         for (size_t i = 0; i < s->result_count; i++) s->results[i] = WHOLE;

@@ -28,6 +28,7 @@ typedef struct tsr_split {
     bool has_layouts;                       /* tensors of the program have declared layouts */
     bool stays[TSR_RULE_OPERANDS_MAX];    /* the operand is a declared tensor, or computed from one
                                              alone */
+    int reads[TSR_RULE_OPERANDS_MAX];     /* if it stays: the dim that products read in parts */
     bool scatters[TSR_RULE_OPERANDS_MAX]; /* the operand is a summand of a product with such a
                                              tensor; ranks sum their own rows of it */
     int operands[TSR_RULE_OPERANDS_MAX];  /* in: their states; out: the required states */

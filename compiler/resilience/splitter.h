@@ -14,6 +14,7 @@ typedef struct tsr_sharded_value {
     int state;                     /* state of `local`; see split_rules.h */
     bool scatters;                 /* see split_rules.h */
     bool stays;                    /* a tensor with a declared layout, or computed from one alone */
+    int reads;                     /* if it stays: the dim that products read in parts */
     MlirValue local, whole;        /* null: not created yet */
     MlirValue parts[TSR_RANK_MAX]; /* parts of a whole value, for one virtual rank, by dim */
 } tsr_sharded_value;
@@ -63,6 +64,8 @@ bool tsr_layout_assign(tsr_splitter *s, MlirOperation op);
 /* A gather from the rows of a split tensor, and its gradient. */
 bool tsr_layout_gather(tsr_splitter *s, MlirOperation op);
 bool tsr_layout_scatter(tsr_splitter *s, MlirOperation op);
+/* Marks the gradients of lookups, whose indices the lookups have checked. */
+void tsr_layout_mark_checked(MlirOperation func);
 /* Replaces losses over split classes by simpler ops; returns the first new op; null
  * for other ops. */
 MlirOperation tsr_layout_expand(tsr_splitter *s, MlirOperation op);

@@ -168,8 +168,11 @@ static MlirValue make_part(tsr_splitter *s, tsr_builder *b, MlirValue value, int
     MlirValue positions = tsr_emit_add(b, tsr_emit_iota(b, &line, 0, TSR_DTYPE_I64),
                                        tsr_splitter_begin(s, b, size, TSR_DTYPE_I64));
     const tsr_attr attrs[] = {{"axis", tsr_attr_make_i64(s->context, dim)}, {0}};
-    return tsr_build_value(b, TSR_GRAPH_NAME("gather"), (MlirValue[]){value, positions}, 2,
-                           tsr_type_make(s->context, &part), attrs);
+    MlirValue rows = tsr_build_value(b, TSR_GRAPH_NAME("gather"), (MlirValue[]){value, positions},
+                                     2, tsr_type_make(s->context, &part), attrs);
+    if (s->stays)
+        tsr_op_set(tsr_value_owner(rows), TSR_CHECKED_NAME, tsr_attr_make_unit(s->context));
+    return rows;
 }
 
 MlirValue tsr_splitter_part(tsr_splitter *s, tsr_builder *b, MlirValue value, int dim, int depth) {
@@ -201,6 +204,7 @@ static tsr_split read_op(tsr_splitter *s, MlirOperation op) {
     for (size_t i = 0; i < split.operand_count; i++) {
         split.operands[i] = tsr_splitter_view(s, tsr_op_operand(op, i))->state;
         split.stays[i] = tsr_splitter_view(s, tsr_op_operand(op, i))->stays;
+        split.reads[i] = tsr_splitter_view(s, tsr_op_operand(op, i))->reads;
         split.scatters[i] = tsr_splitter_view(s, tsr_op_operand(op, i))->scatters;
         split.operand_types[i] = tsr_type_of(tsr_op_operand(op, i));
     }
@@ -413,6 +417,17 @@ static void take_operands(tsr_splitter *s, tsr_builder *b, const tsr_split *spli
     }
 }
 
+/* The rounded rows of a sum of which each virtual rank has a summand; null if its rows are not
+ * those of a product with a tensor that stays. */
+static MlirValue scatter_and_round(tsr_splitter *s, tsr_builder *b, const tsr_split *split,
+                                   MlirValue summand, tsr_dtype dtype) {
+    const tsr_sharded_value of = {.state = TSR_SPLIT_PARTIAL, .local = summand};
+    bool stays = split->stays[0] || split->stays[1];
+    if (!stays || tsr_type_of(summand).shape.rank < 2 || !tsr_splitter_can_scatter(s, &of, 0))
+        return (MlirValue){NULL};
+    return tsr_emit_cast(b, tsr_splitter_scatter(s, b, &of, 0), dtype);
+}
+
 /* A product of 16-bit floats that sums over the rows: the tree adds the products of the virtual
  * ranks in f32, and the sum is rounded, as the product of all rows would be. Gathering the rows
  * would take longer, and every rank would compute the product of all of them. */
@@ -428,15 +443,36 @@ static bool sum_before_rounding(tsr_splitter *s, const tsr_split *of) {
     tsr_builder b = tsr_builder_before(of->op);
     take_operands(s, &b, &split, operands);
     MlirValue part = tsr_op_result(clone_with(&b, of->op, operands, of->result_types), 0);
-    MlirValue sum = sum_vranks(s, &b, tsr_emit_cast(&b, part, TSR_DTYPE_F32));
-    tsr_splitter_add(s, tsr_op_result(of->op, 0), TSR_SPLIT_WHOLE, tsr_emit_cast(&b, sum, narrow));
+    MlirValue summand = tsr_emit_cast(&b, part, TSR_DTYPE_F32);
+    MlirValue rows = scatter_and_round(s, &b, &split, summand, narrow);
     s->replaced[s->replaced_count++] = of->op;
+    if (!mlirValueIsNull(rows)) {
+        tsr_splitter_add(s, tsr_op_result(of->op, 0), 0, rows);
+        return true;
+    }
+    MlirValue sum = sum_vranks(s, &b, summand);
+    tsr_splitter_add(s, tsr_op_result(of->op, 0), TSR_SPLIT_WHOLE, tsr_emit_cast(&b, sum, narrow));
     return true;
+}
+
+/* The dim of a result that products read in parts, if they read dim `dim` of its operand. */
+static int map_dim(const tsr_split *split, size_t operand) {
+    int64_t permutation[TSR_RANK_MAX];
+    size_t count = 0;
+    int dim = split->reads[operand];
+    if (split->operand_types[operand].shape.rank != split->result_types[0].shape.rank) return 0;
+    if (!tsr_op_is(split->op, TSR_GRAPH_TRANSPOSE)) return dim;
+    if (!tsr_op_i64s(split->op, "permutation", TSR_RANK_MAX, permutation, &count)) return 0;
+    for (size_t i = 0; i < count; i++)
+        if (permutation[i] == dim) return (int)i;
+    return 0;
 }
 
 /* Whether a result is made of tensors that stay alone, or is a summand of a product with one. */
 static void note_origin(const tsr_split *split, tsr_sharded_value *result) {
     bool all_stay = true, any_stays = false, all_scatter = true;
+    for (size_t i = 0; i < split->operand_count; i++)
+        if (split->stays[i]) result->reads = map_dim(split, i);
     for (size_t i = 0; i < split->operand_count; i++) {
         any_stays = any_stays || split->stays[i];
         all_stay = all_stay && (split->stays[i] || split->operands[i] == TSR_SPLIT_WHOLE);
@@ -542,6 +578,7 @@ static bool split_entry(tsr_splitter *s) {
     MlirOperation first = mlirBlockGetFirstOperation(block);
     bool ready = splitter_init(s);
     TSR_NEED(ready);
+    if (s->stays) tsr_layout_mark_checked(s->func);
     for (intptr_t i = 0; i < mlirBlockGetNumArguments(block); i++)
         if (!split_argument(s, (size_t)i)) return false;
     for (MlirOperation op = first, next; !mlirOperationIsNull(op); op = next) {

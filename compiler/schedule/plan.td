@@ -68,10 +68,10 @@ def Tsched_LayoutOp : Tsched_PlanOp<"layout"> {
   let description = [{
     partition  the names of the sharded dims, in order.
     mesh_axes  the mesh axis for each of these dims; each axis occurs once.
-    order      the names of all dims, outermost first, if they are not stored in the declared order.
+    order      the names of all dims, outermost first; without it, the sharded dim is the first.
 
-    The layout of a parameter that a training entry reads is obeyed: its first dim is split over the axis, each rank
-    stores and trains only its part, and the values computed from it stay split.
+    The layout of a parameter that a training entry reads is obeyed: one dim is split over the axis, each rank
+    stores and trains only a part, and the values computed from it stay split.
   }];
   let arguments = (ins Tsched_ValueType:$tensor, OptionalAttr<StrArrayAttr>:$partition,
       OptionalAttr<StrArrayAttr>:$mesh_axes, OptionalAttr<StrArrayAttr>:$order);

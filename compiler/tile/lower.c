@@ -6,6 +6,7 @@
 #include "compiler/graph/graph.h"
 #include "compiler/ir/attributes.h"
 #include "compiler/ir/op_rows.h"
+#include "compiler/ir/resilience_ops.h"
 #include "compiler/ir/targets/target.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/tile/attention/attention.h"
@@ -231,7 +232,7 @@ static tsr_result write_facts(const tsr_tile_group *group, tsr_attr *attrs) {
             inputs[count++] = i;
     TSR_FOR_EACH_OP(op, group->body) {
         const tsr_op_row *row = tsr_op_row_find(op);
-        faults |= row && row->faults;
+        faults |= row && row->faults && !tsr_op_has(op, TSR_CHECKED_NAME);
     }
     attrs[at++] = (tsr_attr){"outputs", tsr_attr_make_i64(context, group->output_count)};
     if (count) attrs[at++] = (tsr_attr){"in_place", tsr_attr_make_i64s(context, count, inputs)};

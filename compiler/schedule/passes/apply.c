@@ -68,25 +68,59 @@ static const char *word_of(MlirOperation op, const char *name, size_t index) {
     return has ? tsr_attr_string(mlirArrayAttrGetElement(words, (intptr_t)index)) : NULL;
 }
 
-/* `order` names the dims; without it, `partition` names the first ones. */
+static size_t word_count(MlirOperation op, const char *name) {
+    MlirAttribute words = tsr_op_attr(op, name);
+    bool has = !mlirAttributeIsNull(words) && mlirAttributeIsAArray(words);
+    return has ? (size_t)mlirArrayAttrGetNumElements(words) : 0;
+}
+
+/* The number of the dim that is split. `order` names the dims; without it, the dim is the first. */
+static bool find_split_dim(MlirOperation layout, MlirOperation param, int64_t *out_dim) {
+    const char *dim = word_of(layout, "partition", 0), *name = tsr_op_string(param, "name");
+    size_t names = word_count(layout, "order");
+    tsr_type type;
+    if (word_count(layout, "mesh_axes") > 1) {
+        tsr_diag_error(mlirOperationGetLocation(layout), TSR_DIAG_PLAN_LAYOUT,
+                       "tsched.layout: parameter '%s' is to be split along dim '%s' and others; "
+                       "expected one dim",
+                       name, dim);
+        return false;
+    }
+    *out_dim = 0;
+    if (names == 0) return true;
+    if (tsr_value_type(tsr_op_result(param, 0), &type) && type.shape.rank != names) {
+        tsr_diag_error(mlirOperationGetLocation(layout), TSR_DIAG_PLAN_LAYOUT,
+                       "tsched.layout: order names %zu dims; parameter '%s' has %u", names, name,
+                       type.shape.rank);
+        return false;
+    }
+    for (size_t i = 0; i < names; i++) {
+        const char *word = word_of(layout, "order", i);
+        *out_dim = (int64_t)i;
+        if (word && dim && strcmp(word, dim) == 0) return true;
+    }
+    tsr_diag_error(mlirOperationGetLocation(layout), TSR_DIAG_PLAN_LAYOUT,
+                   "tsched.layout: parameter '%s' is to be split along dim '%s', which order does "
+                   "not name",
+                   name, dim ? dim : "");
+    return false;
+}
+
 static void record_layout(apply *a, MlirOperation layout) {
     MlirOperation value = tsr_value_owner(tsr_op_operand(layout, 0));
     MlirOperation param = tsr_op_is(value, TSR_SCHED_VALUE)
                               ? tsr_value_owner(tsr_op_operand(value, 0))
                               : (MlirOperation){NULL};
-    const char *axis = word_of(layout, "mesh_axes", 0), *dim = word_of(layout, "partition", 0);
-    const char *first = tsr_op_has(layout, "order") ? word_of(layout, "order", 0) : dim;
+    const char *axis = word_of(layout, "mesh_axes", 0);
+    MlirContext context = mlirModuleGetContext(a->module);
+    int64_t dim = 0;
     if (!axis || mlirOperationIsNull(param) || !tsr_op_is(param, TSR_GRAPH_PARAM)) return;
-    if (word_of(layout, "mesh_axes", 1) || !first || strcmp(first, dim) != 0) {
-        tsr_diag_error(mlirOperationGetLocation(layout), TSR_DIAG_PLAN_LAYOUT,
-                       "tsched.layout: parameter '%s' is to be split along dim '%s'%s; expected "
-                       "only its first dim",
-                       tsr_op_string(param, "name"), dim,
-                       word_of(layout, "mesh_axes", 1) ? " and others" : "");
+    if (!find_split_dim(layout, param, &dim)) {
         a->good = false;
         return;
     }
-    tsr_op_set(param, TSR_LAYOUT_AXIS, tsr_attr_make_string(mlirModuleGetContext(a->module), axis));
+    tsr_op_set(param, TSR_LAYOUT_AXIS, tsr_attr_make_string(context, axis));
+    if (dim > 0) tsr_op_set(param, TSR_LAYOUT_DIM, tsr_attr_make_i64(context, dim));
 }
 
 /* Returns the function whose group a plan's op takes. */

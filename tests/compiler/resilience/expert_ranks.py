@@ -108,7 +108,7 @@ def check_refused(folder, text):
     layout = 'tsched.layout %u {partition = ["expert"], mesh_axes = ["expert"]}'
     assert text.count(layout) == 1
     for what, changed, wanted in (
-            ("another dim", layout.replace("}", ', order = ["in", "expert"]}'), "TSR-0422.*along dim 'expert'; expected only its first dim"),
+            ("another dim", layout.replace("}", ', order = ["in", "expert"]}'), "TSR-0422.*order names 2 dims; parameter '.*' has 3"),
             ("an axis of other length", layout.replace('mesh_axes = ["expert"]', 'mesh_axes = ["model"]'),
              'TSR-0606.*axis "model" has 2 positions; expected the 4 positions'),
             ("an axis that is not there", layout.replace('mesh_axes = ["expert"]', 'mesh_axes = ["rows"]'), 'TSR-0606.*axis "rows" has 0 positions')):
