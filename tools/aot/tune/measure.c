@@ -177,4 +177,4 @@ static tsr_result measure(tsr_ctx *ctx, const tsr_tune_round *round) {
     return result;
 }
 
-const tsr_tune_device tsr_tune_cpu = {.name = "cpu", .measure = measure};
+const tsr_tune_device tsr_tune_cpu = {.name = "cpu", .runs = true, .measure = measure};

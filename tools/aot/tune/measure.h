@@ -39,6 +39,7 @@ typedef struct tsr_tune_round {
 /* Where candidates run. */
 typedef struct tsr_tune_device {
     const char *name;
+    bool runs; /* else no bundle of candidates is built */
     /* Fills the samples. TSR_MISMATCH if the results of the bundles differ, TSR_INTERNAL if the
      * candidate died or did not end in time. */
     TSR_RESULT (*measure)(tsr_ctx *ctx, const tsr_tune_round *round);

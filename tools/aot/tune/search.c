@@ -95,7 +95,8 @@ static tsr_result measure_together(tsr_ctx *ctx, tsr_tune_search *s, const trial
                             .pair_count = count,
                             .seed = s->seed};
     tsr_result result = make_pairs(ctx, s, trials, count, samples, &arena, &round.pairs, &plans);
-    if (!result.code) result = s->build(ctx, s->user, plans, count, s->trial_path);
+    if (!result.code && s->device->runs)
+        result = s->build(ctx, s->user, plans, count, s->trial_path);
     if (!result.code) result = s->device->measure(ctx, &round);
     for (size_t i = 0; i < count && !result.code; i++) {
         trials[i].candidate->verdict =
