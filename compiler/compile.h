@@ -19,7 +19,7 @@
 #include "compiler/frontend/onnx/exporting.h"
 #include "compiler/frontend/onnx/links.h"
 #include "compiler/frontend/onnx/training.h"
-#include "compiler/measured.h"
+#include "compiler/schedule/measured.h"
 #include "runtime/base/hash/hash.h"
 #include "runtime/base/result.h"
 #include "runtime/base/tensor.h"

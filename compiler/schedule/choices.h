@@ -7,7 +7,7 @@
 #define TSR_COMPILER_SCHEDULE_CHOICES_H
 
 #include "compiler/ir/names.h"
-#include "compiler/measured.h"
+#include "compiler/schedule/measured.h"
 #include "compiler/schedule/tiling.h"
 
 typedef struct tsr_choice {

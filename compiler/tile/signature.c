@@ -28,14 +28,14 @@ static tsr_digest digest(MlirOperation group) {
     return tsr_hasher_finish(&hasher);
 }
 
+/* The mnemonics of the first ops; the last one returns the results. */
 static void append_ops(MlirBlock body, tsr_buffer *out) {
-    size_t count = 0;
-    for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op);
-         op = mlirOperationGetNextInBlock(op)) {
-        const char *name = mlirIdentifierStr(mlirOperationGetName(op)).data;
-        const char *dot = strchr(name, '.');
-        if (strncmp(name, "tessera.", strlen("tessera.")) != 0 || count == OPS_MAX) continue;
-        tsr_buffer_printf(out, "%s%s", count++ ? "_" : "", dot + 1);
+    MlirOperation end = mlirBlockGetTerminator(body);
+    MlirOperation op = mlirBlockGetFirstOperation(body);
+    for (size_t i = 0; i < OPS_MAX && !mlirOperationEqual(op, end); i++) {
+        const char *text = tsr_op_name(op), *dot = strchr(text, '.');
+        tsr_buffer_printf(out, "%s%s", i ? "_" : "", dot ? dot + 1 : text);
+        op = mlirOperationGetNextInBlock(op);
     }
 }
 

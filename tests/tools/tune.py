@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 
+import jsonschema
 import numpy
 
 AOT, RUN = map(os.path.realpath, sys.argv[1:3])
@@ -147,11 +148,8 @@ def check_adversarial():
 def check_artifact():
     aot("tune", "--export", "x.json", "--store", "s.db")
     document = json.loads(pathlib.Path("x.json").read_text())
-    try:
-        import jsonschema
-        jsonschema.Draft202012Validator(json.loads((SCHEMAS / "plans.schema.json").read_text())).validate(document)
-    except ImportError:
-        print("skipped: no jsonschema")
+    for name, value in ("plans", document), ("trials", json.loads(pathlib.Path("t.json").read_text())):
+        jsonschema.Draft202012Validator(json.loads((SCHEMAS / f"{name}.schema.json").read_text())).validate(value)
     target = document["plans"][0]["arch"]
     aot("tune", "--import", "x.json", "--store", "y.db", says=rf"imported {len(document['plans'])} plans")
     aot("tune", "--export", "y.json", "--store", "y.db")
@@ -240,13 +238,16 @@ def check_faults():
     aot("build", "wrong.mlir", "-o", "wrong.tsb", "--target", target)
     for words, code, says in ((("p.tsb", "t.tsb", "60000"), 0, "same"),
                               (("p.tsb", "wrong.tsb", "60000"), 12, "output 'c0' of 'f' differs from the safe plan's"),
-                              (("p.tsb", "t.tsb", "1"), 1, "measurement of a candidate"),
+                              (("p.tsb", "t.tsb", "1"), 1, "measurement of two bundles"),
                               (("p.tsb", "x.json", "60000"), 2, "")):
         done = subprocess.run([MEASURE, *words], capture_output=True, text=True, check=False, timeout=120)
         need(done.returncode == code and says in done.stdout, (words, done))
 
 
 def check_usage():
+    pathlib.Path("v.mlir").write_text(pathlib.Path("m.mlir").read_text().replace("module @line", "module @line attributes {tessera.virtual_ranks = 2 : i64}"))
+    aot("tune", "v.mlir", "-o", "u.tsb", "--store", "u.db", code=6, says="the program has 2 virtual ranks; expected 1")
+    aot("tune", "p.mlir", "-o", "u.tsb", "--store", "u.db", "--deadline", "0", code=6)
     aot("tune", "-o", "u.tsb", code=6, says="SRC is missing, or one of")
     aot("tune", "p.mlir", code=6, says="-o OUT is missing")
     aot("tune", "p.mlir", "-o", "u.tsb", "--list", code=6, says="take no SRC")

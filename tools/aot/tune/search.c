@@ -116,6 +116,11 @@ static void note_fault(tsr_ctx *ctx, tsr_tune_search *s, const trial *t, const c
             t->kernel->names[0], text);
 }
 
+/* True for failures that sizes can cause, if the safe plan ran. */
+static bool is_fault(tsr_code code) {
+    return code == TSR_MISMATCH || code == TSR_INTERNAL || code == TSR_COMPILE;
+}
+
 /* Measures the candidates together; if that fails, each alone, to find the faulty one. */
 static tsr_result measure(tsr_ctx *ctx, tsr_tune_search *s, const trial *trials, size_t count,
                           uint32_t samples, uint32_t number, bool confirms) {
@@ -126,6 +131,7 @@ static tsr_result measure(tsr_ctx *ctx, tsr_tune_search *s, const trial *trials,
     for (size_t i = 0; i < count && result.code && count > 1; i++)
         TRY(ctx, measure(ctx, s, &trials[i], 1, samples, number, confirms));
     if (result.code && count > 1) return TSR_SUCCESS;
+    if (result.code && !is_fault(result.code)) FAIL(ctx, result.code, "%s", inner.error.text);
     if (result.code) note_fault(ctx, s, &trials[0], inner.error.text);
     for (size_t i = 0; i < count; i++) {
         s->trials += !confirms;
@@ -211,6 +217,16 @@ static void set_plan(const tsr_tune_search *s, tsr_tune_kernel *kernel) {
     kernel->plan.measured_ns = (uint64_t)winner->verdict.candidate_ns;
 }
 
+/* Runs the safe plan against itself: what fails here is not the fault of a candidate. */
+static tsr_result try_safe(tsr_ctx *ctx, const tsr_tune_search *s) {
+    const tsr_tune_round round = {.safe = s->safe_path,
+                                  .candidate = s->safe_path,
+                                  .cpu = strchr(s->target, ':') + 1,
+                                  .threads = s->threads,
+                                  .timeout_ns = s->timeout_ns};
+    return s->device->measure(ctx, &round);
+}
+
 static size_t list_trials(const tsr_tune_search *s, size_t round, trial *out_trials) {
     size_t count = 0;
     for (size_t i = 0; i < s->kernel_count; i++) {
@@ -229,6 +245,7 @@ tsr_result tsr_tune_run(tsr_ctx *ctx, tsr_tune_search *s) {
     for (size_t i = 0; i < s->kernel_count; i++)
         if (!s->kernels[i].is_known && s->kernels[i].candidate_count > rounds)
             rounds = s->kernels[i].candidate_count;
+    if (rounds) TRY(ctx, try_safe(ctx, s));
     for (; done < rounds && !is_over(s, began_ns); done++) {
         size_t count = list_trials(s, done, trials);
         TRY(ctx, measure(ctx, s, trials, count, TSR_TUNE_SAMPLES, (uint32_t)done, false));

@@ -7,7 +7,7 @@
 #ifndef TSR_TOOLS_AOT_TUNE_SEARCH_H
 #define TSR_TOOLS_AOT_TUNE_SEARCH_H
 
-#include "compiler/measured.h"
+#include "compiler/schedule/measured.h"
 #include "runtime/base/buffer.h"
 #include "tools/aot/tune/measure.h"
 
@@ -43,7 +43,7 @@ typedef struct tsr_tune_search {
     uint64_t seed, budget_ns, timeout_ns;
     const volatile sig_atomic_t *stop; /* set: finish, with what was found */
     /* Builds a bundle with these plans. */
-    TSR_RESULT (*build)
+    TSR_RESULT(*build)
     (tsr_ctx *ctx, void *user, const tsr_measured *plans, size_t count, const char *path);
     void *user;        /* borrowed */
     tsr_buffer *trace; /* events of the Trace Event Format, one for each trial; or NULL */

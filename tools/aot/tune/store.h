@@ -16,7 +16,7 @@
 #ifndef TSR_TOOLS_AOT_TUNE_STORE_H
 #define TSR_TOOLS_AOT_TUNE_STORE_H
 
-#include "compiler/measured.h"
+#include "compiler/schedule/measured.h"
 #include "runtime/base/arena.h"
 #include "runtime/base/result.h"
 

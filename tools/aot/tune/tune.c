@@ -164,8 +164,8 @@ static tsr_result find_known(tsr_ctx *ctx, tune *t, tsr_tune_search *search) {
     return TSR_SUCCESS;
 }
 
-/* Keeps the plans that were measured now; of an incomplete search only those that won. */
-static tsr_result keep_plans(tsr_ctx *ctx, tune *t, const tsr_tune_search *search) {
+/* Stores the plans that were measured now; of an incomplete search only those that won. */
+static tsr_result store_plans(tsr_ctx *ctx, tune *t, const tsr_tune_search *search) {
     tsr_store_entry *entries = TSR_NEW(&t->arena, tsr_store_entry, search->kernel_count + 1);
     size_t count = 0;
     if (!entries) FAIL(ctx, TSR_MEMORY, "no memory for %zu plans", search->kernel_count);
@@ -276,7 +276,7 @@ static tsr_result search_and_build(tsr_ctx *ctx, tune *t, tsr_tune_search *searc
     TRY(ctx, find_known(ctx, t, search));
     TRY(ctx, tsr_tune_run(ctx, search));
     TRY(ctx, build_tuned(ctx, t, search));
-    TRY(ctx, keep_plans(ctx, t, search));
+    TRY(ctx, store_plans(ctx, t, search));
     TRY(ctx, write_trace(ctx, t, search->trace));
     print_summary(search);
     return TSR_SUCCESS;

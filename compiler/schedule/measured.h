@@ -3,8 +3,8 @@
  * Sizes of kernels that a measurement chose. The compiler gives them to every kernel of that
  * target with that signature (compiler/tile/signature.h).
  */
-#ifndef TSR_COMPILER_MEASURED_H
-#define TSR_COMPILER_MEASURED_H
+#ifndef TSR_COMPILER_SCHEDULE_MEASURED_H
+#define TSR_COMPILER_SCHEDULE_MEASURED_H
 
 #include <stddef.h>
 #include <stdint.h>
