@@ -354,7 +354,7 @@ tsr_result tsr_aot_tune(tsr_ctx *ctx, int argc, char **argv) {
     tsr_flag flags[] = {
 #define X(name, kind, use, target, value, help, min, max)                                          \
     TSR_FLAG(name, kind, use, &t.target, value, help, min, max),
-#include "tools/aot/tune/tune.def"
+#include "tools/aot/tune.def"
 #undef X
     };
     const tsr_aot_word positional[] = {{"[SRC]", TSR_FILE_READ}, {NULL, TSR_FILE_NONE}};
