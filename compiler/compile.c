@@ -134,6 +134,8 @@ static TSR_RESULT run_schedule(compilation *c) {
 }
 
 static TSR_RESULT run_plan(compilation *c) {
+    c->choices.measured = c->options->measured;
+    c->choices.measured_count = c->options->measured_count;
     TRY(c->ctx, tsr_choices_add(c->ctx, &c->choices, c->module, false));
     if (c->options->schedule_path)
         TRY(c->ctx, tsr_choices_read(c->ctx, &c->choices, c->options->schedule_path, c->mlir,

@@ -19,6 +19,7 @@
 #include "compiler/frontend/onnx/exporting.h"
 #include "compiler/frontend/onnx/links.h"
 #include "compiler/frontend/onnx/training.h"
+#include "compiler/schedule/measured.h"
 #include "runtime/base/hash/hash.h"
 #include "runtime/base/result.h"
 #include "runtime/base/tensor.h"
@@ -60,9 +61,12 @@ typedef struct tsr_compile_options {
     void (*on_diag)(void *user, const tsr_diag *diag); /* errors of the source, as they come */
     void *user;                                        /* borrowed, for both callbacks */
     const char *schedule_path; /* tsched.tile ops, which take precedence over models; NULL: none */
-    const char *ptxas;         /* assembler for NVIDIA GPUs; NULL: it is searched for */
-    const char *tool_path;     /* folders to search for it, like PATH; may be NULL */
-    const char *toolkit_path;  /* CUDA's own folders, searched last; may be NULL */
+    /* Sizes that were measured, for kernels without a choice of the schedule; borrowed. */
+    const tsr_measured *measured;
+    size_t measured_count;
+    const char *ptxas;        /* assembler for NVIDIA GPUs; NULL: it is searched for */
+    const char *tool_path;    /* folders to search for it, like PATH; may be NULL */
+    const char *toolkit_path; /* CUDA's own folders, searched last; may be NULL */
     /* "portable" (NULL): every target gives the same bits, as far as it rounds products the same
      * way. "native": matrix units of GPUs may be used, which sum in an order of their own. */
     const char *numerics;

@@ -53,14 +53,15 @@ static void print_help(void) {
 
 static tsr_result check_words(tsr_ctx *ctx, const tsr_aot_command_line *line, const char **words,
                               size_t count) {
-    size_t wanted = 0;
-    while (line->positional[wanted].name) wanted++;
-    if (count < wanted)
+    size_t wanted = 0, needed = 0;
+    for (; line->positional[wanted].name; wanted++)
+        if (line->positional[wanted].name[0] != '[') needed = wanted + 1;
+    if (count < needed)
         FAIL(ctx, TSR_USAGE, "%s: %s is missing; see tessera-aot %s --help", line->name,
              line->positional[count].name, line->name);
     if (count > wanted)
         FAIL(ctx, TSR_USAGE, "%s: unexpected argument '%s'", line->name, words[wanted]);
-    for (size_t i = 0; i < wanted; i++) line->out_words[i] = words[i];
+    for (size_t i = 0; i < wanted; i++) line->out_words[i] = i < count ? words[i] : NULL;
     return TSR_SUCCESS;
 }
 

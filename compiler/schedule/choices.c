@@ -102,6 +102,15 @@ tsr_choice *tsr_choices_find(const tsr_choices *choices, const char *kernel, con
     return every;
 }
 
+const tsr_measured *tsr_choices_find_measured(const tsr_choices *choices, const char *target,
+                                              const char *signature) {
+    for (size_t i = 0; i < choices->measured_count; i++) {
+        const tsr_measured *m = &choices->measured[i];
+        if (strcmp(m->signature, signature) == 0 && strcmp(m->target, target) == 0) return m;
+    }
+    return NULL;
+}
+
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
 static tsr_result override(tsr_ctx *ctx, MlirOperation op, tsr_tiling_kind kind, int64_t *sizes) {

@@ -7,6 +7,7 @@
 #define TSR_COMPILER_SCHEDULE_CHOICES_H
 
 #include "compiler/ir/names.h"
+#include "compiler/schedule/measured.h"
 #include "compiler/schedule/tiling.h"
 
 typedef struct tsr_choice {
@@ -21,6 +22,9 @@ typedef struct tsr_choices {
     tsr_choice *choices; /* owned, like the maps; the maps' numbers are indices */
     size_t count, capacity;
     tsr_names kernels, names; /* by kernel: the first choice; by `name` */
+    /* Used where there is no choice; borrowed. */
+    const tsr_measured *measured;
+    size_t measured_count;
 } tsr_choices;
 
 /* Adds the choices of a module. A file may contain nothing else. TSR_COMPILE after a diagnostic
@@ -34,6 +38,9 @@ void tsr_choices_finish(tsr_choices *choices);
 
 /* The choice for a kernel of a target; NULL: none. One that names the target takes precedence. */
 tsr_choice *tsr_choices_find(const tsr_choices *choices, const char *kernel, const char *target);
+/* What was measured for a target and a signature; NULL: nothing. */
+const tsr_measured *tsr_choices_find_measured(const tsr_choices *choices, const char *target,
+                                              const char *signature);
 /* The sizes of a choice for a kernel of this kind, with those of its bases; TSR_COMPILE after a
  * diagnostic if their number is not that of the kind, or the kind has no size of a name. */
 TSR_RESULT tsr_choice_sizes(tsr_ctx *ctx, const tsr_choices *choices, const tsr_choice *choice,

@@ -91,6 +91,8 @@ def Tsched_TileOp : Tsched_PlanOp<"tile"> {
                 kernel chooses where a size is 0. If a kernel cannot have these sizes, it is refused.
     loops       one name for each size, outermost first: compiler/schedule/tilings.def.
     source      the author of the choice: "safe" (a rule), "model" (an estimate), "user" or "autotune" (a measurement).
+    signature   identifies the group for stored measurements: its ops, its types and a hash.
+    safe_ns, measured_ns  with source "autotune": the medians of the model's choice and of the chosen sizes.
 
     In a schedule:
     target      the target; without it, all targets that have the kernel.
@@ -107,7 +109,8 @@ def Tsched_TileOp : Tsched_PlanOp<"tile"> {
       OptionalAttr<ArrayAttr>:$candidates, OptionalAttr<I64ArrayAttr>:$chosen,
       OptionalAttr<StrArrayAttr>:$loops, OptionalAttr<StrAttr>:$source, OptionalAttr<StrAttr>:$kind,
       OptionalAttr<StrAttr>:$target, OptionalAttr<StrAttr>:$name, OptionalAttr<StrAttr>:$base,
-      OptionalAttr<DictionaryAttr>:$with);
+      OptionalAttr<DictionaryAttr>:$with, OptionalAttr<StrAttr>:$signature,
+      OptionalAttr<I64Attr>:$safe_ns, OptionalAttr<I64Attr>:$measured_ns);
   let assemblyFormat = [{
     ($group^)? (`kernel` $kernel^)? (`candidates` `=` $candidates^)? (`chosen` `=` $chosen^)? attr-dict
   }];

@@ -76,8 +76,13 @@ void tsr_tiling_write(const tsr_tiling *tiling, MlirOperation group) {
         {"kind", tsr_attr_make_string(context, tsr_tiling_name(tiling->kind))},
         {"source", tsr_attr_make_string(context, tsr_tiling_sources[tiling->source])}};
     tsr_builder at = tsr_builder_before(group);
-    tsr_build(
+    MlirOperation tile = tsr_build(
         &at, &(tsr_op_desc){.name = "tsched.tile", .attr_count = TSR_COUNT(attrs), .attrs = attrs});
+    if (tiling->signature)
+        tsr_op_set(tile, "signature", tsr_attr_make_string(context, tiling->signature));
+    if (!tiling->measured_ns) return;
+    tsr_op_set(tile, "safe_ns", tsr_attr_make_i64(context, (int64_t)tiling->safe_ns));
+    tsr_op_set(tile, "measured_ns", tsr_attr_make_i64(context, (int64_t)tiling->measured_ns));
 }
 
 bool tsr_tiling_read(MlirOperation tile, int64_t *sizes, size_t *out_count) {
@@ -131,6 +136,10 @@ void tsr_tiling_json(MlirOperation tile, tsr_buffer *out) {
         json_sizes(mlirArrayAttrGetElement(candidates, i), out);
     }
     tsr_buffer_text(out, "]");
+    if (tsr_op_string(tile, "signature")) {
+        tsr_buffer_text(out, ",\"signature\":");
+        json_text(tile, "signature", out);
+    }
     static const char *const times[] = {"model_ns", "safe_ns", "measured_ns"};
     for (size_t i = 0; i < TSR_COUNT(times); i++) {
         int64_t time = 0;

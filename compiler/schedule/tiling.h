@@ -33,6 +33,8 @@ typedef struct tsr_tiling {
     tsr_tiling_source source;
     size_t count;
     int64_t sizes[TSR_TILE_SIZES_MAX];
+    const char *signature;         /* borrowed; NULL: not known */
+    uint64_t safe_ns, measured_ns; /* of an AUTOTUNE: measurements; 0: not known */
     /* The chosen sizes and others that the kernel can have; each once. */
     size_t candidate_count;
     int64_t candidates[TSR_TILE_CANDIDATES_MAX][TSR_TILE_SIZES_MAX];

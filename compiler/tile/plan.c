@@ -16,6 +16,7 @@
 #include "compiler/tile/gpu/relayout.h"
 #include "compiler/tile/open.h"
 #include "compiler/tile/products/gemm.h"
+#include "compiler/tile/signature.h"
 #include "compiler/tile/tile.h"
 
 #include <stdarg.h>
@@ -141,6 +142,44 @@ static tsr_result obey(const plan *p, tsr_tile_group *group, tsr_tile_choose fam
     return TSR_SUCCESS;
 }
 
+/* Takes the sizes that were measured for the signature. Sizes that the kernel cannot have are
+ * refused: they come from another compiler, or from an edited file. */
+static tsr_result obey_measured(const plan *p, tsr_tile_group *group, tsr_tile_choose family,
+                                tsr_tiling *tiling) {
+    const tsr_measured *m =
+        tsr_choices_find_measured(p->choices, p->target->name, tiling->signature);
+    tsr_tiling given = {.kind = TSR_TILING_NONE};
+    if (!m) return TSR_SUCCESS;
+    if (m->count != tsr_tiling_count(tiling->kind))
+        tsr_tile_refuse(group, "%zu sizes were stored; expected %zu for a kernel of kind '%s'",
+                        m->count, tsr_tiling_count(tiling->kind), tsr_tiling_name(tiling->kind));
+    memcpy(group->given, m->sizes, sizeof m->sizes);
+    if (!group->refusal[0]) TRY(p->ctx, choose(group, family, &given));
+    if (group->refusal[0]) return refuse(p, group, NULL, group->refusal);
+    tsr_tiling_choose(tiling, given.sizes, TSR_TILING_AUTOTUNE);
+    tiling->safe_ns = m->safe_ns;
+    tiling->measured_ns = m->measured_ns;
+    return TSR_SUCCESS;
+}
+
+static tsr_result plan_tiling(plan *p, tsr_tile_group *group, tsr_tile_choose family,
+                              tsr_choice *choice, tsr_tiling *tiling) {
+    tsr_buffer signature = {0};
+    bool is_given = choice || tsr_op_has(group->op, TSR_TILE_NAME);
+    tsr_signature_append(group->op, &signature);
+    tiling->signature = signature.bytes;
+    tsr_result result = TSR_SUCCESS;
+    if (signature.failed)
+        result = tsr_fail_(p->ctx, TSR_MEMORY, 0, __FILE__, __LINE__, "no memory for a signature");
+    else if (is_given)
+        result = obey(p, group, family, choice, tiling);
+    else if (p->choices)
+        result = obey_measured(p, group, family, tiling);
+    if (!result.code) tsr_tiling_write(tiling, group->op);
+    tsr_buffer_finish(&signature);
+    return result;
+}
+
 static tsr_result plan_group(plan *p, MlirOperation func) {
     tsr_tile_group group = tsr_tile_group_make(p->ctx, &p->arena, p->target, p->native, func);
     tsr_tiling tiling = {.kind = TSR_TILING_NONE};
@@ -153,9 +192,7 @@ static tsr_result plan_group(plan *p, MlirOperation func) {
     if (tiling.kind == TSR_TILING_NONE)
         return is_given ? refuse(p, &group, choice, "it has no sizes that a schedule can choose")
                         : TSR_SUCCESS;
-    if (is_given) TRY(p->ctx, obey(p, &group, family, choice, &tiling));
-    tsr_tiling_write(&tiling, func);
-    return TSR_SUCCESS;
+    return plan_tiling(p, &group, family, choice, &tiling);
 }
 
 /* Sizes that the module itself contains are among the choices. */

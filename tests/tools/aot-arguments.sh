@@ -18,10 +18,10 @@ for stage in graph autodiff schedule tile target llvm asm program; do has out "^
 
 run 6 "$aot"
 one_error
-has err 'build check import export inspect verify repack'
+has err 'build tune check import export inspect verify repack'
 run 6 "$aot" bulid
 one_error
-has err "'bulid'.*known are build check import export inspect verify repack"
+has err "'bulid'.*known are build tune check import export inspect verify repack"
 
 source=$examples/digits/digits.mlir
 run 6 "$aot" build

@@ -31,7 +31,7 @@ def rows(*paths):
 
 def aot_commands():
     """By command: the rows of its file, and of the tables that it includes."""
-    tables = {"build": ["tools/aot/build.def"], "push": ["tools/aot/remote.def"], "pull": ["tools/aot/remote.def"]}
+    tables = {"build": ["tools/aot/build.def"], "tune": ["tools/aot/tune.def"], "push": ["tools/aot/remote.def"], "pull": ["tools/aot/remote.def"]}
     found = {}
     for table in ("tools/aot/commands.def", "tools/aot/compiler_commands.def"):
         for name in re.findall(r'^X\(\w+, "(\w+)"', (ROOT / table).read_text("utf-8"), re.MULTILINE):

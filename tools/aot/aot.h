@@ -19,7 +19,7 @@ extern const bool tsr_aot_compiles;
 
 /* An argument without a flag, and how the command uses the file that it names. */
 typedef struct tsr_aot_word {
-    const char *name; /* "SRC" */
+    const char *name; /* "SRC"; "[SRC]" may be left out, and is NULL then */
     tsr_file_use use;
 } tsr_aot_word;
 

@@ -12,6 +12,7 @@
 #include "tools/aot/aot.h"
 #include "tools/aot/model.h"
 #include "tools/aot/rebuild.h"
+#include "tools/aot/tune/artifact.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -35,7 +36,7 @@ typedef struct build {
     const char *imported; /* the parameters of an ONNX model, until they are in the bundle */
     tsr_dim_binding bindings[TSR_FLAG_LIST_MAX];
     const char *source, *output, *targets, *from, *until, *dump, *dump_dir, *diagnostics, *ptxas;
-    const char *numerics, *schedule;
+    const char *numerics, *schedule, *schedules;
     bool reference, timing, json_diagnostics, verify_rebuild, strict_python;
     uint64_t threads, virtual_ranks, workspace_mib;
     tsr_arena arena;
@@ -289,6 +290,15 @@ static tsr_result compile_with_params(tsr_ctx *ctx, build *b, tsr_compile_report
     return result;
 }
 
+static tsr_result load_schedules(tsr_ctx *ctx, build *b) {
+    tsr_measured *plans = NULL;
+    if (!b->schedules) return TSR_SUCCESS;
+    TRY(ctx, tsr_schedules_load(ctx, b->schedules, b->numerics ? b->numerics : "portable",
+                                &b->arena, &plans, &b->options.measured_count));
+    b->options.measured = plans;
+    return TSR_SUCCESS;
+}
+
 static tsr_result compile(tsr_ctx *ctx, build *b) {
     static const char defaults[] = "cpu:x86-64-v2,cpu:x86-64-v3,cpu:x86-64-v4";
     tsr_compile_report report;
@@ -331,6 +341,7 @@ static tsr_result compile(tsr_ctx *ctx, build *b) {
     if (b->targets || !tsr_stage_get(b->options.from)->per_target)
         TRY(ctx, split(ctx, b, "--target", b->targets ? b->targets : defaults, b->target_names,
                        TARGETS_MAX, &b->options.target_count));
+    TRY(ctx, load_schedules(ctx, b));
     TRY(ctx, choose_dumps(ctx, b));
     TRY(ctx, check_dumps(ctx, b));
     TRY(ctx, tsr_aot_source_date(ctx, &b->arena, &b->options.started_on));

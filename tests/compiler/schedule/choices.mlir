@@ -23,7 +23,7 @@
 // The chosen sizes are among the candidates; a kernel without sizes has no tsched.tile.
 // MODEL: tsched.tile kernel @k0 candidates = {{\[\[}}6, 16, 96, 1, 32]
 // MODEL-SAME: chosen = [6, 16, 96, 1, 32]
-// MODEL-SAME: kind = "product", loops = ["rows", "width", "block_rows", "program_panels", "block_k"], source = "model"
+// MODEL-SAME: kind = "product", loops = ["rows", "width", "block_rows", "program_panels", "block_k"], signature = "{{[^"]+}}", source = "model"
 // MODEL-NEXT: tsched.func @k0
 // MODEL: tsched.tile kernel @k1
 // MODEL-NOT: tsched.tile
