@@ -77,9 +77,9 @@ void lanes_access(const char *at, uint64_t size_bytes, uint32_t kind, const char
 /* Where an instruction has an element: `element` of this lane is row *out_row of the first operand
  * (column of the second one) at depth *out_k; of the result, row *out_row and column *out_column.
  */
-void lanes_position_of_operand(lanes_matrix_id id, uint32_t lane, uint32_t element, uint32_t *out_row,
-                         uint32_t *out_k);
-void lanes_position_of_result(lanes_matrix_id id, uint32_t lane, uint32_t element, uint32_t *out_row,
-                        uint32_t *out_column);
+void lanes_position_of_operand(lanes_matrix_id id, uint32_t lane, uint32_t element,
+                               uint32_t *out_row, uint32_t *out_k);
+void lanes_position_of_result(lanes_matrix_id id, uint32_t lane, uint32_t element,
+                              uint32_t *out_row, uint32_t *out_column);
 
 #endif
