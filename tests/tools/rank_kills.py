@@ -83,7 +83,10 @@ def is_running(pid):
 def seen_after(victim, others):
     """Returns the milliseconds until another rank has ended, too; None if the run reached its end during that time."""
     began = time.monotonic()
-    os.kill(victim, signal.SIGKILL)
+    try:
+        os.kill(victim, signal.SIGKILL)
+    except ProcessLookupError:  # the run has ended
+        return None
     while time.monotonic() - began < 30:
         if not all(is_running(pid) for pid in others):
             return (time.monotonic() - began) * 1e3

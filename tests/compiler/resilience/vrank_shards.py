@@ -7,6 +7,7 @@ norms of clipped gradients are those of the unsharded program. There are tensors
 sizes, read twice, and in half precision with f32 masters. A run saved with one number of ranks continues with another, and at
 another stage. Numbers of ranks that do not divide the number of virtual ranks work; larger ones are refused.
 """
+import contextlib
 import json
 import os
 import random
@@ -149,8 +150,9 @@ def kill_one(folder, bundle, wanted):
                 saves = file.read().count('"event":"save"')
             ranks = subprocess.run(["pgrep", "-P", str(launched.pid)], check=False, capture_output=True, text=True).stdout.split()
             if saves > 2 * killed and len(ranks) == 4:
-                os.kill(int(ranks[1 + killed]), signal.SIGKILL)
-                killed += 1
+                with contextlib.suppress(ProcessLookupError):  # the run may have ended since
+                    os.kill(int(ranks[1 + killed]), signal.SIGKILL)
+                    killed += 1
             time.sleep(0.02)
         out, err = launched.communicate()
     found = re.search(r"^state (\w+) step 300", out, re.M)
