@@ -264,12 +264,7 @@ bool tsr_onnx_ints_of(tsr_onnx_call *c, const char *attribute, size_t input, siz
 
 /* ---- types ---- */
 
-tsr_type tsr_onnx_type_of(MlirValue value) {
-    tsr_type type = tsr_type_scalar(TSR_DTYPE_F32);
-    bool has_type = mlirValueIsNull(value) || tsr_value_type(value, &type);
-    TSR_ASSERT(has_type);
-    return type;
-}
+tsr_type tsr_onnx_type_of(MlirValue value) { return tsr_emitter_type(value); }
 
 tsr_dtype tsr_onnx_dtype(MlirValue value) { return tsr_onnx_type_of(value).dtype; }
 

@@ -15,9 +15,8 @@
 #ifndef TSR_COMPILER_ONNX_RULES_H
 #define TSR_COMPILER_ONNX_RULES_H
 
+#include "compiler/frontend/emitter.h"
 #include "compiler/frontend/onnx/model.h"
-#include "compiler/graph/emit.h"
-#include "compiler/ir/dims.h"
 
 struct tsr_onnx_importer;
 struct tsr_onnx_scope;
@@ -29,12 +28,10 @@ typedef struct tsr_onnx_call {
     const tsr_onnx_node *node;
     const struct tsr_onnx_row *row; /* of rules.def */
     int64_t opset;                  /* version of the op's domain */
-    tsr_builder *builder;
-    tsr_arena *arena; /* until the end of the node */
     size_t input_count, output_count;
     MlirValue *inputs;  /* null: absent */
     MlirValue *outputs; /* set by the rule; those without a name need not be set */
-    bool failed;
+    TSR_EMITTER_MEMBER
 } tsr_onnx_call;
 
 /* A row of rules.def: versions `first` to `last` of an op have this rule. */
@@ -174,12 +171,19 @@ bool tsr_onnx_need_rank(tsr_onnx_call *c, const char *what, MlirValue value, uin
 
 /* Emits an op of one result. The op's own rule checks the operands and says the result's type,
  * unless `declared` gives it. `attrs` end at one without a name, or are NULL. */
-MlirValue tsr_onnx_emit(tsr_onnx_call *c, const char *name, const MlirValue *operands,
-                        size_t operand_count, const tsr_attr *attrs, const tsr_type *declared);
+static inline MlirValue tsr_onnx_emit(tsr_onnx_call *c, const char *name, const MlirValue *operands,
+                                      size_t operand_count, const tsr_attr *attrs,
+                                      const tsr_type *declared) {
+    return tsr_emitter_emit(&c->emitter, name, operands, operand_count, attrs, declared);
+}
 /* The same for an op of several results; false after a failure. */
-bool tsr_onnx_emit_many(tsr_onnx_call *c, const char *name, const MlirValue *operands,
-                        size_t operand_count, const tsr_attr *attrs, size_t result_count,
-                        const tsr_type *declared, MlirValue *out_results);
+static inline bool tsr_onnx_emit_many(tsr_onnx_call *c, const char *name, const MlirValue *operands,
+                                      size_t operand_count, const tsr_attr *attrs,
+                                      size_t result_count, const tsr_type *declared,
+                                      MlirValue *out_results) {
+    return tsr_emitter_emit_many(&c->emitter, name, operands, operand_count, attrs, result_count,
+                                 declared, out_results);
+}
 #define EMIT_WITH(c, name, attrs, ...)                                                             \
     tsr_onnx_emit((c), TSR_GRAPH_NAME(name), (MlirValue[]){__VA_ARGS__},                           \
                   sizeof((MlirValue[]){__VA_ARGS__}) / sizeof(MlirValue), (attrs), NULL)
@@ -188,50 +192,89 @@ bool tsr_onnx_emit_many(tsr_onnx_call *c, const char *name, const MlirValue *ope
 MlirValue tsr_onnx_number(tsr_onnx_call *c, MlirValue like, double value); /* scalar, of its type */
 #define ONE(c, like) tsr_onnx_number((c), (like), 1)
 #define ZERO(c, like) tsr_onnx_number((c), (like), 0)
-MlirValue tsr_onnx_filled(tsr_onnx_call *c, tsr_dtype dtype, const tsr_shape *shape, double value);
+static inline MlirValue tsr_onnx_filled(tsr_onnx_call *c, tsr_dtype dtype, const tsr_shape *shape,
+                                        double value) {
+    return tsr_emitter_filled(&c->emitter, dtype, shape, value);
+}
 /* A constant of integers or numbers, given as doubles; the dtype must hold them. */
 MlirValue tsr_onnx_numbers(tsr_onnx_call *c, tsr_dtype dtype, const tsr_shape *shape,
                            const double *values);
-MlirValue tsr_onnx_int_list(tsr_onnx_call *c, size_t count, const int64_t *values); /* i64 [n] */
+/* i64 [n] */
+static inline MlirValue tsr_onnx_int_list(tsr_onnx_call *c, size_t count, const int64_t *values) {
+    return tsr_emitter_int_list(&c->emitter, count, values);
+}
 /* A constant from elements in our layout. */
-MlirValue tsr_onnx_constant(tsr_onnx_call *c, const tsr_type *type, const void *data);
-MlirValue tsr_onnx_cast(tsr_onnx_call *c, MlirValue x, tsr_dtype dtype);
+static inline MlirValue tsr_onnx_constant(tsr_onnx_call *c, const tsr_type *type,
+                                          const void *data) {
+    return tsr_emitter_constant(&c->emitter, type, data);
+}
+static inline MlirValue tsr_onnx_cast(tsr_onnx_call *c, MlirValue x, tsr_dtype dtype) {
+    return tsr_emitter_cast(&c->emitter, x, dtype);
+}
 /* bf16 and f16 as f32: several ops in a row round once. Back: tsr_onnx_cast. */
 MlirValue tsr_onnx_wide(tsr_onnx_call *c, MlirValue x);
-MlirValue tsr_onnx_compare(tsr_onnx_call *c, tsr_predicate predicate, MlirValue a, MlirValue b);
-MlirValue tsr_onnx_reshape(tsr_onnx_call *c, MlirValue x, const tsr_shape *shape);
-MlirValue tsr_onnx_broadcast(tsr_onnx_call *c, MlirValue x, const tsr_shape *shape);
+static inline MlirValue tsr_onnx_compare(tsr_onnx_call *c, tsr_predicate predicate, MlirValue a,
+                                         MlirValue b) {
+    return tsr_emitter_compare(&c->emitter, predicate, a, b);
+}
+static inline MlirValue tsr_onnx_reshape(tsr_onnx_call *c, MlirValue x, const tsr_shape *shape) {
+    return tsr_emitter_reshape(&c->emitter, x, shape);
+}
+static inline MlirValue tsr_onnx_broadcast(tsr_onnx_call *c, MlirValue x, const tsr_shape *shape) {
+    return tsr_emitter_broadcast(&c->emitter, x, shape);
+}
 /* Permutes the dims; `permutation` has one for each. */
-MlirValue tsr_onnx_transpose(tsr_onnx_call *c, MlirValue x, const int64_t *permutation);
+static inline MlirValue tsr_onnx_transpose(tsr_onnx_call *c, MlirValue x,
+                                           const int64_t *permutation) {
+    return tsr_emitter_transpose(&c->emitter, x, permutation);
+}
 /* Swaps two dims. */
 MlirValue tsr_onnx_swap(tsr_onnx_call *c, MlirValue x, uint32_t a, uint32_t b);
 /* `size` positions of one dim, from `start` by `stride`. */
 MlirValue tsr_onnx_slice_dim(tsr_onnx_call *c, MlirValue x, uint32_t dim, int64_t start,
                              int64_t size, int64_t stride);
 /* The same where both may be open dims. */
-MlirValue tsr_onnx_slice_open(tsr_onnx_call *c, MlirValue x, uint32_t dim, uint64_t start,
-                              uint64_t size, int64_t stride);
+static inline MlirValue tsr_onnx_slice_open(tsr_onnx_call *c, MlirValue x, uint32_t dim,
+                                            uint64_t start, uint64_t size, int64_t stride) {
+    return tsr_emitter_slice(&c->emitter, x, dim, start, size, stride);
+}
 /* `interior` may be NULL. */
-MlirValue tsr_onnx_pad(tsr_onnx_call *c, MlirValue x, const int64_t *low, const int64_t *high,
-                       const int64_t *interior, double value);
-MlirValue tsr_onnx_concat(tsr_onnx_call *c, size_t count, const MlirValue *parts, uint32_t axis);
+static inline MlirValue tsr_onnx_pad(tsr_onnx_call *c, MlirValue x, const int64_t *low,
+                                     const int64_t *high, const int64_t *interior, double value) {
+    return tsr_emitter_pad(&c->emitter, x, low, high, interior, value);
+}
+static inline MlirValue tsr_onnx_concat(tsr_onnx_call *c, size_t count, const MlirValue *parts,
+                                        uint32_t axis) {
+    return tsr_emitter_concat(&c->emitter, count, parts, axis);
+}
 /* sum, mean, reduce_max, reduce_min, reduce_prod …; removes the axes, or keeps them with size 1. */
 MlirValue tsr_onnx_reduce(tsr_onnx_call *c, const char *name, MlirValue x, size_t axis_count,
                           const int64_t *axes, bool keepdims);
-MlirValue tsr_onnx_gather(tsr_onnx_call *c, MlirValue x, MlirValue indices, uint32_t axis);
+static inline MlirValue tsr_onnx_gather(tsr_onnx_call *c, MlirValue x, MlirValue indices,
+                                        uint32_t axis) {
+    return tsr_emitter_gather(&c->emitter, x, indices, axis);
+}
 /* Negative indices count from the end of a dim of `size`, which may be open. */
 MlirValue tsr_onnx_wrap_indices(tsr_onnx_call *c, MlirValue indices, uint64_t size);
 /* The position along `axis`, with the shape 1 … n … 1 of `rank` dims. */
-MlirValue tsr_onnx_iota(tsr_onnx_call *c, tsr_dtype dtype, uint32_t rank, uint32_t axis,
-                        uint64_t size);
+static inline MlirValue tsr_onnx_iota(tsr_onnx_call *c, tsr_dtype dtype, uint32_t rank,
+                                      uint32_t axis, uint64_t size) {
+    return tsr_emitter_iota(&c->emitter, dtype, rank, axis, size);
+}
 MlirValue tsr_onnx_matmul(tsr_onnx_call *c, MlirValue a, MlirValue b, bool transpose_a,
                           bool transpose_b);
 /* As ONNX's MatMul, also of integers. */
 MlirValue tsr_onnx_product(tsr_onnx_call *c, MlirValue a, MlirValue b);
-tsr_attr tsr_onnx_i64_attr(const tsr_onnx_call *c, const char *name, int64_t value);
-tsr_attr tsr_onnx_i64s_attr(const tsr_onnx_call *c, const char *name, size_t count,
-                            const int64_t *values);
-tsr_attr tsr_onnx_f64_attr(const tsr_onnx_call *c, const char *name, double value);
+static inline tsr_attr tsr_onnx_i64_attr(const tsr_onnx_call *c, const char *name, int64_t value) {
+    return tsr_emitter_i64_attr(&c->emitter, name, value);
+}
+static inline tsr_attr tsr_onnx_i64s_attr(const tsr_onnx_call *c, const char *name, size_t count,
+                                          const int64_t *values) {
+    return tsr_emitter_i64s_attr(&c->emitter, name, count, values);
+}
+static inline tsr_attr tsr_onnx_f64_attr(const tsr_onnx_call *c, const char *name, double value) {
+    return tsr_emitter_f64_attr(&c->emitter, name, value);
+}
 
 /* random.c: Dropout in training mode, with its outputs. */
 bool tsr_onnx_drop(tsr_onnx_call *c, MlirValue x, double ratio);

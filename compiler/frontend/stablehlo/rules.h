@@ -13,7 +13,7 @@
 #ifndef TSR_COMPILER_STABLEHLO_RULES_H
 #define TSR_COMPILER_STABLEHLO_RULES_H
 
-#include "compiler/graph/emit.h"
+#include "compiler/frontend/emitter.h"
 #include "compiler/ir/mlir.h"
 
 struct tsr_hlo_importer;
@@ -24,12 +24,10 @@ typedef struct tsr_hlo_call {
     MlirOperation op;              /* of StableHLO */
     const char *name;              /* "stablehlo.add" */
     const struct tsr_hlo_row *row; /* of rules.def */
-    tsr_builder *builder;
-    tsr_arena *arena; /* until the end of the op */
     size_t in_count, out_count;
     MlirValue *in, *out; /* of Graph IR; the rule sets `out` */
     tsr_type *types;     /* of the results, as the op declares them */
-    bool failed;
+    TSR_EMITTER_MEMBER
 } tsr_hlo_call;
 
 /* A row of rules.def. */
@@ -96,12 +94,19 @@ uint64_t tsr_hlo_dim(MlirValue value, uint32_t dim);
 
 /* Emits an op of one result. The op's own rule checks the operands and says the result's type,
  * unless `declared` gives it. `attrs` end at one without a name, or are NULL. */
-MlirValue tsr_hlo_emit(tsr_hlo_call *c, const char *name, const MlirValue *operands,
-                       size_t operand_count, const tsr_attr *attrs, const tsr_type *declared);
+static inline MlirValue tsr_hlo_emit(tsr_hlo_call *c, const char *name, const MlirValue *operands,
+                                     size_t operand_count, const tsr_attr *attrs,
+                                     const tsr_type *declared) {
+    return tsr_emitter_emit(&c->emitter, name, operands, operand_count, attrs, declared);
+}
 /* The same for an op of several results, whose types its rule says. */
-bool tsr_hlo_emit_many(tsr_hlo_call *c, const char *name, const MlirValue *operands,
-                       size_t operand_count, const tsr_attr *attrs, size_t result_count,
-                       const tsr_type *declared, MlirValue *out_results);
+static inline bool tsr_hlo_emit_many(tsr_hlo_call *c, const char *name, const MlirValue *operands,
+                                     size_t operand_count, const tsr_attr *attrs,
+                                     size_t result_count, const tsr_type *declared,
+                                     MlirValue *out_results) {
+    return tsr_emitter_emit_many(&c->emitter, name, operands, operand_count, attrs, result_count,
+                                 declared, out_results);
+}
 #define EMIT_WITH(c, name, attrs, ...)                                                             \
     tsr_hlo_emit((c), TSR_GRAPH_NAME(name), (MlirValue[]){__VA_ARGS__},                            \
                  sizeof((MlirValue[]){__VA_ARGS__}) / sizeof(MlirValue), (attrs), NULL)
@@ -111,22 +116,49 @@ MlirValue tsr_hlo_number(tsr_hlo_call *c, tsr_dtype dtype, double value); /* a s
 MlirValue tsr_hlo_like(tsr_hlo_call *c, MlirValue like, double value);    /* of its dtype */
 /* A scalar of an integer type from its bits, cut to the width. */
 MlirValue tsr_hlo_bits(tsr_hlo_call *c, tsr_dtype dtype, uint64_t bits);
-MlirValue tsr_hlo_filled(tsr_hlo_call *c, tsr_dtype dtype, const tsr_shape *shape, double value);
-MlirValue tsr_hlo_int_list(tsr_hlo_call *c, size_t count, const int64_t *values); /* i64 [n] */
-MlirValue tsr_hlo_cast(tsr_hlo_call *c, MlirValue x, tsr_dtype dtype);
+static inline MlirValue tsr_hlo_filled(tsr_hlo_call *c, tsr_dtype dtype, const tsr_shape *shape,
+                                       double value) {
+    return tsr_emitter_filled(&c->emitter, dtype, shape, value);
+}
+/* i64 [n] */
+static inline MlirValue tsr_hlo_int_list(tsr_hlo_call *c, size_t count, const int64_t *values) {
+    return tsr_emitter_int_list(&c->emitter, count, values);
+}
+static inline MlirValue tsr_hlo_cast(tsr_hlo_call *c, MlirValue x, tsr_dtype dtype) {
+    return tsr_emitter_cast(&c->emitter, x, dtype);
+}
 MlirValue tsr_hlo_bitcast(tsr_hlo_call *c, MlirValue x, tsr_dtype dtype);
-MlirValue tsr_hlo_compare(tsr_hlo_call *c, tsr_predicate predicate, MlirValue a, MlirValue b);
+static inline MlirValue tsr_hlo_compare(tsr_hlo_call *c, tsr_predicate predicate, MlirValue a,
+                                        MlirValue b) {
+    return tsr_emitter_compare(&c->emitter, predicate, a, b);
+}
 MlirValue tsr_hlo_mul_add(tsr_hlo_call *c, MlirValue x, MlirValue y, MlirValue z); /* x y + z */
-MlirValue tsr_hlo_reshape(tsr_hlo_call *c, MlirValue x, const tsr_shape *shape);
-MlirValue tsr_hlo_broadcast(tsr_hlo_call *c, MlirValue x, const tsr_shape *shape);
-MlirValue tsr_hlo_transpose(tsr_hlo_call *c, MlirValue x, const int64_t *permutation);
+static inline MlirValue tsr_hlo_reshape(tsr_hlo_call *c, MlirValue x, const tsr_shape *shape) {
+    return tsr_emitter_reshape(&c->emitter, x, shape);
+}
+static inline MlirValue tsr_hlo_broadcast(tsr_hlo_call *c, MlirValue x, const tsr_shape *shape) {
+    return tsr_emitter_broadcast(&c->emitter, x, shape);
+}
+static inline MlirValue tsr_hlo_transpose(tsr_hlo_call *c, MlirValue x,
+                                          const int64_t *permutation) {
+    return tsr_emitter_transpose(&c->emitter, x, permutation);
+}
 /* `size` positions of one dim, from `start` by `stride`. */
 MlirValue tsr_hlo_slice_dim(tsr_hlo_call *c, MlirValue x, uint32_t dim, int64_t start, int64_t size,
                             int64_t stride);
-MlirValue tsr_hlo_concat(tsr_hlo_call *c, size_t count, const MlirValue *parts, uint32_t axis);
-MlirValue tsr_hlo_reduce(tsr_hlo_call *c, const char *name, MlirValue x, size_t axis_count,
-                         const int64_t *axes); /* the axes ascend */
-MlirValue tsr_hlo_gather(tsr_hlo_call *c, MlirValue x, MlirValue indices, uint32_t axis);
+static inline MlirValue tsr_hlo_concat(tsr_hlo_call *c, size_t count, const MlirValue *parts,
+                                       uint32_t axis) {
+    return tsr_emitter_concat(&c->emitter, count, parts, axis);
+}
+/* the axes ascend */
+static inline MlirValue tsr_hlo_reduce(tsr_hlo_call *c, const char *name, MlirValue x,
+                                       size_t axis_count, const int64_t *axes) {
+    return tsr_emitter_reduce(&c->emitter, name, x, axis_count, axes);
+}
+static inline MlirValue tsr_hlo_gather(tsr_hlo_call *c, MlirValue x, MlirValue indices,
+                                       uint32_t axis) {
+    return tsr_emitter_gather(&c->emitter, x, indices, axis);
+}
 /* Positions 0 … size - 1 times `scale` along `axis` of `rank` dims, the other ones 1; i64. */
 MlirValue tsr_hlo_positions(tsr_hlo_call *c, uint32_t rank, uint32_t axis, uint64_t size,
                             int64_t scale);
@@ -135,9 +167,13 @@ MlirValue tsr_hlo_positions(tsr_hlo_call *c, uint32_t rank, uint32_t axis, uint6
 MlirValue tsr_hlo_pad(tsr_hlo_call *c, MlirValue x, MlirValue value, const int64_t *low,
                       const int64_t *high, const int64_t *interior);
 MlirValue tsr_hlo_reverse(tsr_hlo_call *c, MlirValue x, uint32_t dim);
-tsr_attr tsr_hlo_i64_attr(const tsr_hlo_call *c, const char *name, int64_t value);
-tsr_attr tsr_hlo_i64s_attr(const tsr_hlo_call *c, const char *name, size_t count,
-                           const int64_t *values);
+static inline tsr_attr tsr_hlo_i64_attr(const tsr_hlo_call *c, const char *name, int64_t value) {
+    return tsr_emitter_i64_attr(&c->emitter, name, value);
+}
+static inline tsr_attr tsr_hlo_i64s_attr(const tsr_hlo_call *c, const char *name, size_t count,
+                                         const int64_t *values) {
+    return tsr_emitter_i64s_attr(&c->emitter, name, count, values);
+}
 /* True if all elements are known to have this value. */
 bool tsr_hlo_splat(MlirValue value, double *out_value);
 
