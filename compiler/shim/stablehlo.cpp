@@ -166,6 +166,9 @@ mlir::FailureOr<bool> parsePart(mlir::OpAsmParser &parser, Form &form) {
     return true;
 }
 
+// The importer refuses more, too (TSR_HLO_VALUES_MAX).
+constexpr size_t resultsMax = 512;
+
 // One type for everything; the types of the operands; `(types) -> types`, also without parentheses.
 mlir::ParseResult parseTypes(mlir::OpAsmParser &parser, size_t operands,
                              llvm::SmallVectorImpl<mlir::Type> &inputs,
@@ -186,6 +189,9 @@ mlir::ParseResult parseTypes(mlir::OpAsmParser &parser, size_t operands,
         });
     }
     size_t wanted = parser.getNumResults();
+    if (wanted > resultsMax) // before a type is stored for each
+        return parser.emitError(parser.getCurrentLocation(), "the op has ")
+               << wanted << " results; at most " << resultsMax << " can be imported";
     if (inputs.size() == 2 && operands == 3) inputs.push_back(inputs[1]); // select
     if (wanted == inputs.size() && operands == wanted)
         results = inputs;

@@ -58,6 +58,11 @@ REFUSED = (
     (one('func.call @absent(%x) : (tensor<4xf32>) -> tensor<4xf32>'), (), COMPILE, r'absent'),
     (one(SCATTER + BODY + ' : (tensor<4xf32>, tensor<2x1xi32>, tensor<2xf32>) -> tensor<4xf32>', inputs='%x: tensor<4xf32>, %i: tensor<2x1xi32>, %u: tensor<2xf32>'), (), COMPILE,
      r'TSR-0831\] stablehlo.scatter: its body is made of several ops; expected to give the update'),
+    (one('stablehlo.convolution(%x, %k) dim_numbers = [b, f, 0]x[o, i, 0]->[b, f, 0], window = {} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : '
+         '(tensor<2x4611686018427387904x8xf32>, tensor<4x4611686018427387904x3xf32>) -> tensor<4xf32>',
+         inputs='%x: tensor<2x4611686018427387904x8xf32>, %k: tensor<4x4611686018427387904x3xf32>'), (), COMPILE, r'TSR-0142\] .* has more than 2\^63 bytes'),
+    (module('    %y:2147483647 = stablehlo.while(%a = %x) : tensor<4xf32> cond {} do {}\n    return %x : tensor<4xf32>'), (), COMPILE,
+     r'm.stablehlo.mlir:3:\d+: .*the op has 2147483647 results; at most 512 can be imported'),
     ('module {\n}\n', (), COMPILE, r'TSR-0834\] the module has no function \'@main\' and 0 public ones'),
     (one('stablehlo.add %x, : tensor<4xf32>'), (), COMPILE, r'm.stablehlo.mlir:3'),
     (one('stablehlo.add %x %z : tensor<4xf32>'), (), COMPILE, r'm.stablehlo.mlir:3'),

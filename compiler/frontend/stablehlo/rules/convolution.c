@@ -94,7 +94,7 @@ static MlirValue arrange(tsr_hlo_call *c, MlirValue x, const convolution *v, con
     order[at++] = l->second;
     if (is_filter) order[at++] = l->first;
     x = tsr_hlo_transpose(c, x, order);
-    if (v->spatial == SPATIAL_MAX) return x;
+    if (v->spatial == SPATIAL_MAX || mlirValueIsNull(x)) return x;
     tsr_shape shape = tsr_hlo_type(x).shape;
     uint32_t at_dim = is_filter ? 0 : 1;
     memmove(shape.dims + at_dim + 1, shape.dims + at_dim,
