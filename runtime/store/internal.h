@@ -159,6 +159,9 @@ void tsr_store_note_failure(tsr_store *store, const tsr_ctx *ctx, tsr_result res
 
 /* ranks.c, only with several ranks. */
 bool tsr_store_is_first(const tsr_store *store);
+/* Sets the region and the step that errors of the store's exchanges name; also with one rank, which
+ * has none. The store must not be saving. */
+void tsr_store_name_work(const tsr_store *store, const char *region, uint64_t step);
 TSR_RESULT tsr_store_converse(tsr_ctx *ctx, tsr_store *store); /* like tsr_store_deliver */
 TSR_RESULT tsr_store_share_recovery(tsr_ctx *ctx, tsr_store *store);
 /* Sends the plan's chunks that each rank has read to the ranks that need them. */

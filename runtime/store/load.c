@@ -134,6 +134,7 @@ static void tell_load(tsr_store *store) {
 tsr_result tsr_store_load(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *tensors,
                           size_t tensor_count) {
     TSR_ASSERT(store->recovery.found);
+    tsr_store_name_work(store, "state", store->recovery.generation.position.step);
     tsr_result result = store->transport ? load_part(ctx, store, tensors, tensor_count)
                                          : load_alone(ctx, store, tensors, tensor_count);
     if (result.code) return tsr_error_prefix(ctx, result, "state directory '%s'", store->directory);

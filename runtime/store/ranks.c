@@ -25,6 +25,12 @@
 
 bool tsr_store_is_first(const tsr_store *store) { return store->rank_number == 0; }
 
+void tsr_store_name_work(const tsr_store *store, const char *region, uint64_t step) {
+    if (!store->transport) return;
+    store->transport->region = region;
+    store->transport->step = step;
+}
+
 /* ---- the directory, on the other ranks ---- */
 
 /* Opens the file of an epoch. Returns its descriptor, or -errno. */

@@ -273,6 +273,7 @@ tsr_result tsr_store_save_begin(tsr_ctx *ctx, tsr_store *store, const tsr_positi
     bool at_once = !store->parts && tsr_manifest_data_bytes(&store->plan) <= COPY_AT_ONCE_BYTES;
     pthread_mutex_lock(&store->mutex);
     store->staged = *position;
+    tsr_store_name_work(store, "save", position->step);
     tsr_store_stage_hyperparameters(store);
     tsr_copy_begin(store);
     pthread_mutex_unlock(&store->mutex);

@@ -196,6 +196,7 @@ static tsr_result allocate(tsr_ctx *ctx, const tsr_store_options *options, tsr_s
     pthread_mutex_init(&store->mutex, NULL);
     pthread_cond_init(&store->changed, NULL);
     *out_store = store;
+    tsr_store_name_work(store, "state", 0);
     store->directory = tsr_arena_strdup(&store->arena, options->directory);
     store->region = tsr_arena_strdup(&store->arena, options->region ? options->region : "");
     store->numerics = tsr_arena_strdup(&store->arena, options->numerics ? options->numerics : "");

@@ -423,8 +423,19 @@ static job struck(job j, fault how, uint32_t victim, int at) {
     return j;
 }
 
+/* A rank that waited for the victim names the work and the step: the state until it is loaded, then
+ * a save of step 1 or 2. Returns true if it waited in a save. */
+static bool names_save(const char *error) {
+    const char *waits = strstr(error, " waits for it in ");
+    if (!waits) return false;
+    bool opening = strstr(waits, "of 'state', step 0");
+    bool save = strstr(waits, "of 'save', step 1") || strstr(waits, "of 'save', step 2");
+    cr_assert(opening || save, "neither the opening nor a save is named: %s", error);
+    return save;
+}
+
 /* Operation `at` of the victim is its last one. Returns false if the victim did not reach it. */
-static bool die_at(const bench *b, uint32_t count, uint32_t victim, int at) {
+static bool die_at(const bench *b, uint32_t count, uint32_t victim, int at, int *saves_named) {
     uint64_t acknowledged = 0;
     clear_directory(b);
     job j = struck(make_job(b, count, 2), DIES, victim, at);
@@ -436,6 +447,7 @@ static bool die_at(const bench *b, uint32_t count, uint32_t victim, int at) {
     for (uint32_t r = 0; r < count; r++) {
         bool told = j.codes[r] == TSR_RANK || j.codes[r] == 0 || r == victim;
         cr_assert(told, "rank %u: code %d: %s", r, j.codes[r], b->reports[r].error);
+        if (r != victim && j.codes[r]) *saves_named += names_save(b->reports[r].error);
         if (b->reports[r].acknowledged_step > acknowledged)
             acknowledged = b->reports[r].acknowledged_step;
     }
@@ -445,9 +457,10 @@ static bool die_at(const bench *b, uint32_t count, uint32_t victim, int at) {
 
 static void die_everywhere(uint32_t count, uint32_t victim, int at_least) {
     bench b = begin();
-    int at = 0;
-    while (die_at(&b, count, victim, at)) at += SWEEP_STEP(3);
+    int at = 0, saves_named = 0;
+    while (die_at(&b, count, victim, at, &saves_named)) at += SWEEP_STEP(3);
     cr_assert_geq(at, at_least, "%d operations", at);
+    cr_assert_gt(saves_named, 0, "no rank named a save");
     end(&b);
 }
 
