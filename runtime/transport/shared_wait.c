@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 enum { SLEEP_NS = 20 * 1000 * 1000, YIELD_NS = 2000, PAUSES = 4 };
+enum { STOPPED_NS = 10 * SLEEP_NS }; /* a longer time between two looks: this process was stopped */
 
 /* ---- positions of ranks ---- */
 
@@ -228,7 +229,9 @@ static tsr_result scan_ranks(tsr_ctx *ctx, shared_end *s, shared_wait *w, uint64
         TRY(ctx, scan_for_dead(ctx, s, false));
         TRY(ctx, scan_for_elsewhere(ctx, s, w));
     }
-    if (s->base.deadline_ns && now - w->began_ns >= s->base.deadline_ns)
+    if (now - w->looked_ns > STOPPED_NS) w->stopped_ns += now - w->looked_ns;
+    w->looked_ns = now;
+    if (s->base.deadline_ns && now - w->began_ns - w->stopped_ns >= s->base.deadline_ns)
         return fail_deadline(ctx, s);
     return TSR_SUCCESS;
 }
@@ -240,7 +243,7 @@ tsr_result tsr_shared_wait_a_little(tsr_ctx *ctx, shared_end *s, shared_wait *w)
         return TSR_SUCCESS;
     }
     uint64_t now = tsr_clock_ns();
-    if (w->began_ns == 0) w->began_ns = w->scanned_ns = now;
+    if (w->began_ns == 0) w->began_ns = w->scanned_ns = w->looked_ns = now;
     if (atomic_load(&s->head->failed)) return adopt_failure(ctx, s);
     if (now - w->began_ns < s->spin_ns) {
         /* The awaited rank may need this CPU. */
@@ -265,7 +268,7 @@ void tsr_shared_end_wait(tsr_ctx *ctx, shared_end *s, shared_wait *w) {
     if (w->began_ns == 0) return;
     if (tsr_trace_records(ctx->trace, tsr_transport_track(&s->base)))
         tsr_trace_end(ctx->trace, tsr_transport_track(&s->base), "wait", w->began_ns);
-    w->began_ns = 0;
+    w->began_ns = w->stopped_ns = 0;
     w->suspect = 0;
     if (w->sleeping) atomic_store(&s->seats[s->base.rank].sleeping, 0);
     w->sleeping = false;

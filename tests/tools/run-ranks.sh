@@ -135,6 +135,20 @@ checks=$((checks + 1))
 [ "$(state_of p.out)" = "$undisturbed" ] || fail "a stopped rank changed the bits"
 grep -q 'rank 1 hangs: it did not come to .*all ranks start again (restart 1 of at most 9)' p.err || fail "the stopped rank was not replaced"
 
+# All processes of a run are stopped, and continue: nobody is late.
+rm -f m.jsonl
+launch --steps 400 --ranks 2 --metrics m.jsonl >q.out 2>q.err &
+launcher=$!
+wait_for_step m.jsonl 60
+mapfile -t stopped < <(ranks_of $launcher)
+kill -STOP $launcher "${stopped[@]}"
+sleep 3
+kill -CONT $launcher "${stopped[@]}"
+wait $launcher || fail "a run that was stopped as a whole failed"
+cp q.err .err && cp q.out .out
+checks=$((checks + 1))
+[ "$(state_of q.out)" = "$undisturbed" ] || fail "a stop of all processes changed the bits"
+
 # SIGTERM to the run: all ranks end at the same step, and save it.
 rm -f m.jsonl
 launch --steps 1000000 --ranks 2 --state-dir "$STATES/G" --metrics m.jsonl >g.out 2>g.err &
