@@ -40,10 +40,25 @@ class Symbol:
     def __exit__(self, *_: object) -> None:
         pass
 
+    def __getitem__(self, _: Any) -> Symbol:
+        return self
+
+    def __matmul__(self, _: Any) -> Symbol:
+        return self
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith('__'):
             raise AttributeError(name)
         return Symbol(f'{self._text}.{name}')
+
+
+class Decorator(Symbol):
+    """A decorator that leaves a function as it is; @a @b applies both."""
+
+    def __call__(self, *args: Any, **_: Any) -> Any:
+        if len(args) != 1 or not callable(args[0]):
+            raise UsageError(f'@{self._text} stands before a function')
+        return args[0]
 
 
 class DType:
@@ -51,6 +66,9 @@ class DType:
 
     def __init__(self, name: str) -> None:
         self.name = name
+
+    def __matmul__(self, _: Any) -> DType:
+        return self
 
     def __repr__(self) -> str:
         return self.name
@@ -77,15 +95,13 @@ def call(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     python = getattr(builtins, name, None)
     if python is not None:
         return python(*(value for value in args if value is not None), **kwargs)
-    if name in ('jit', 'autodiff') and len(args) == 1:
-        return args[0]
     if name in MODULE_LEVEL:
         return Symbol(f'{name}(…)')
     raise UsageError(f'{name}() runs in a compiled program only; call it in a function, and build the program with @tessera.function')
 
 
 # What code outside of functions may call.
-MODULE_LEVEL = frozenset('adamw checkpoint constant cosine custom_jvp custom_vjp grad linear mesh nesterov normal param remat scope sgd uniform value_and_grad'.split())
+MODULE_LEVEL = frozenset('accum adamw checkpoint constant constraints cosine custom_jvp custom_vjp deterministic device grad linear loss_scale mesh nesterov normal param remat scope sgd uniform value_and_grad'.split())
 
 
 def _digest(data: bytes) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._language import DType, Tensor, call, function
+from ._language import Decorator, DType, Symbol, Tensor, call, function
 
 f64 = DType('f64')
 f32 = DType('f32')
@@ -21,11 +21,27 @@ ui64 = DType('ui64')
 ui32 = DType('ui32')
 ui16 = DType('ui16')
 ui8 = DType('ui8')
+KVCache = Symbol('KVCache')
+OptimizerState = Symbol('OptimizerState')
+checkpointable = Symbol('checkpointable')
+fp32_master = Symbol('fp32_master')
+gpu = Symbol('gpu')
+paged = Symbol('paged')
+rolling_window = Symbol('rolling_window')
+saturate = Symbol('saturate')
+stochastic_round = Symbol('stochastic_round')
+autodiff = Decorator('autodiff')
+jit = Decorator('jit')
 
 
 def abs(x: Any) -> Any:
     """The absolute value of each element."""
     return call('abs', (x, ), {})
+
+
+def accum(dtype: Any) -> Any:
+    """The type in which sums are accumulated, after an element type: f32 for bf16 and f16."""
+    return call('accum', (dtype, ), {})
 
 
 def acos(x: Any) -> Any:
@@ -88,6 +104,11 @@ def cast(x: Any, dtype: Any = None) -> Any:
     return call('cast', (x, dtype, ), {})
 
 
+def cast_like(x: Any, like: Any = None) -> Any:
+    """X with the element type of another tensor."""
+    return call('cast_like', (x, like, ), {})
+
+
 def ceil(x: Any) -> Any:
     """The next integer above each element."""
     return call('ceil', (x, ), {})
@@ -123,6 +144,11 @@ def constant(value: Any) -> Any:
     return call('constant', (value, ), {})
 
 
+def constraints(*texts: Any) -> Any:
+    """What holds for the named dims of a function: remainders, comparisons, ranges."""
+    return call('constraints', texts, {})
+
+
 def conv2d(x: Any, filter: Any = None, strides: Any = None, padding: Any = None, dilation: Any = None, groups: Any = None) -> Any:
     """A convolution over two dims."""
     return call('conv2d', (x, filter, strides, padding, dilation, groups, ), {})
@@ -156,6 +182,16 @@ def custom_jvp(function: Any) -> Any:
 def custom_vjp(function: Any) -> Any:
     """A function with a rule for gradients: @f.vjp def rule(x, y, cotangent)."""
     return call('custom_vjp', (function, ), {})
+
+
+def deterministic(seed: Any) -> Any:
+    """Results depend on arguments, state, step and this seed alone, with the same bits on all targets."""
+    return call('deterministic', (seed, ), {})
+
+
+def device(kind: Any) -> Any:
+    """Where code runs: gpu is the device of a program that is built for a GPU; others ignore it."""
+    return call('device', (kind, ), {})
 
 
 def dropout(x: Any, rate: Any = None) -> Any:
@@ -208,11 +244,6 @@ def iota(size: Any, dtype: Any = None) -> Any:
     return call('iota', (size, dtype, ), {})
 
 
-def jit(function: Any) -> Any:
-    """A function as it is: all are compiled."""
-    return call('jit', (function, ), {})
-
-
 def jvp(function: Any, primals: Any = None, tangents: Any = None) -> Any:
     """The result of a function, and the product of its Jacobian and tangents."""
     return call('jvp', (function, primals, tangents, ), {})
@@ -243,6 +274,11 @@ def logsumexp_safe(x: Any, axes: Any = None) -> Any:
     return call('logsumexp_safe', (x, axes, ), {})
 
 
+def loss_scale(scale: Any) -> Any:
+    """A factor of the loss: this version refuses it after a type."""
+    return call('loss_scale', (scale, ), {})
+
+
 def matmul(a: Any, b: Any = None, transpose_a: Any = None, transpose_b: Any = None, allow_tf32: Any = None) -> Any:
     """A matrix product."""
     return call('matmul', (a, b, transpose_a, transpose_b, allow_tf32, ), {})
@@ -268,9 +304,9 @@ def mesh(*arguments: Any, **axes: Any) -> Any:
     return call('mesh', arguments, axes)
 
 
-def minimize(loss: Any, optimizer: Any = None, lr_schedule: Any = None, clip_norm: Any = None) -> Any:
+def minimize(loss: Any, optimizer: Any = None, lr_schedule: Any = None, clip_norm: Any = None, state: Any = None) -> Any:
     """One step of training."""
-    return call('minimize', (loss, optimizer, lr_schedule, clip_norm, ), {})
+    return call('minimize', (loss, optimizer, lr_schedule, clip_norm, state, ), {})
 
 
 def minimum(x: Any, y: Any = None) -> Any:
@@ -306,6 +342,11 @@ def pad(x: Any, low: Any = None, high: Any = None, interior: Any = None, value: 
 def param(name: Any, shape: Any = None, dtype: Any = None, init: Any = None) -> Any:
     """A named parameter of the program."""
     return call('param', (name, shape, dtype, init, ), {})
+
+
+def prefetch(object: Any, into: Any = None, overlap: Any = None) -> Any:
+    """Keys and values of a cache are copied while kernels of attention compute, as they are on GPUs."""
+    return call('prefetch', (object, into, overlap, ), {})
 
 
 def random_normal(shape: Any, dtype: Any = None) -> Any:
@@ -349,7 +390,7 @@ def reshape(x: Any, shape: Any = None) -> Any:
 
 
 def rmsnorm_safe(x: Any, scale: Any = None, axes: Any = None, eps: Any = None) -> Any:
-    """Normalization by the root mean square."""
+    """Normalization by the root mean square; the scale is 1 and the axis is the last dim where they are left out."""
     return call('rmsnorm_safe', (x, scale, axes, eps, ), {})
 
 
@@ -513,4 +554,4 @@ def zeros(shape: Any, dtype: Any = None) -> Any:
     return call('zeros', (shape, dtype, ), {})
 
 
-__all__ = ['Tensor', 'abs', 'acos', 'adamw', 'argmax', 'asin', 'assign', 'atan', 'attention', 'avg_pool2d', 'batch_norm', 'batch_norm_train', 'bf16', 'broadcast', 'cast', 'ceil', 'celu', 'checkpoint', 'clamp', 'concat', 'cond', 'constant', 'conv2d', 'cos', 'cosine', 'cross_entropy', 'cumsum', 'custom_jvp', 'custom_vjp', 'dropout', 'erf', 'exp', 'expm1', 'f16', 'f32', 'f64', 'floor', 'full', 'function', 'gather', 'gelu', 'grad', 'i1', 'i16', 'i32', 'i64', 'i8', 'iota', 'jit', 'jvp', 'layernorm_safe', 'linear', 'log', 'log1p', 'logsumexp_safe', 'matmul', 'max_pool2d', 'maximum', 'mean', 'mesh', 'minimize', 'minimum', 'nesterov', 'normal', 'one_hot', 'ones', 'pad', 'param', 'random_normal', 'random_uniform', 'reduce_max', 'reduce_min', 'reduce_prod', 'relu', 'remat', 'reshape', 'rmsnorm_safe', 'rotary', 'round', 'rsqrt', 'scan', 'scatter', 'scatter_add', 'scope', 'seed', 'sgd', 'sigmoid', 'sign', 'silu', 'sin', 'softmax_safe', 'softplus', 'softsign', 'sort', 'split', 'sqrt', 'step', 'sum', 'tan', 'tanh', 'top_k', 'transpose', 'ui16', 'ui32', 'ui64', 'ui8', 'uniform', 'value_and_grad', 'verify_numerics', 'vjp', 'where', 'while_loop', 'zeros']
+__all__ = ['KVCache', 'OptimizerState', 'Tensor', 'abs', 'accum', 'acos', 'adamw', 'argmax', 'asin', 'assign', 'atan', 'attention', 'autodiff', 'avg_pool2d', 'batch_norm', 'batch_norm_train', 'bf16', 'broadcast', 'cast', 'cast_like', 'ceil', 'celu', 'checkpoint', 'checkpointable', 'clamp', 'concat', 'cond', 'constant', 'constraints', 'conv2d', 'cos', 'cosine', 'cross_entropy', 'cumsum', 'custom_jvp', 'custom_vjp', 'deterministic', 'device', 'dropout', 'erf', 'exp', 'expm1', 'f16', 'f32', 'f64', 'floor', 'fp32_master', 'full', 'function', 'gather', 'gelu', 'gpu', 'grad', 'i1', 'i16', 'i32', 'i64', 'i8', 'iota', 'jit', 'jvp', 'layernorm_safe', 'linear', 'log', 'log1p', 'logsumexp_safe', 'loss_scale', 'matmul', 'max_pool2d', 'maximum', 'mean', 'mesh', 'minimize', 'minimum', 'nesterov', 'normal', 'one_hot', 'ones', 'pad', 'paged', 'param', 'prefetch', 'random_normal', 'random_uniform', 'reduce_max', 'reduce_min', 'reduce_prod', 'relu', 'remat', 'reshape', 'rmsnorm_safe', 'rolling_window', 'rotary', 'round', 'rsqrt', 'saturate', 'scan', 'scatter', 'scatter_add', 'scope', 'seed', 'sgd', 'sigmoid', 'sign', 'silu', 'sin', 'softmax_safe', 'softplus', 'softsign', 'sort', 'split', 'sqrt', 'step', 'stochastic_round', 'sum', 'tan', 'tanh', 'top_k', 'transpose', 'ui16', 'ui32', 'ui64', 'ui8', 'uniform', 'value_and_grad', 'verify_numerics', 'vjp', 'where', 'while_loop', 'zeros']

@@ -39,7 +39,7 @@ REFUSED = [
     ('import numpy as np\nx = np.array([1])\ny = np.zeros(3) + x\n', {}, "m.py:1:8: error: [TSR-0916] 'numpy' cannot be imported: "),
     ('from torch import *\nx = ones(3)\ny = nn\n', {}, "m.py:1:1: error: [TSR-0916] 'torch' cannot be imported: "),
     ('import os.path\nos.path.join("a")\n', {}, "m.py:1:8: error: [TSR-0916] 'os.path' cannot be imported: programs are compiled without Python; a program imports tessera and files beside it"),
-    ('from tessera.stdlib import flash_attention\nflash_attention(1)\n', {}, "m.py:1:1: error: [TSR-0916] 'tessera.stdlib' cannot be imported: "),
+    ('from tessera.stdlob import flash_attention\nflash_attention(1)\n', {}, "m.py:1:1: error: [TSR-0916] 'tessera.stdlob' cannot be imported: "),
     ('from . import layers\nlayers.double(1)\n', {}, 'm.py:1:1: error: [TSR-0916] a program is no package; leave out the dots before the name'),
     ('from layers import doubel\ndoubel(1)\n', {}, "m.py:1:20: error: [TSR-0916] 'layers' has no name 'doubel'; did you mean 'double'?"),
     ('import layers\nlayers.treble(1)\n', {}, "m.py:2:8: error: [TSR-0910] a module has no attribute 'treble'"),

@@ -84,8 +84,8 @@ run 6 "$aot" check x.tsb
 has err "check: 'x.tsb' is a bundle; expected a program or a model .tessera-aot verify checks bundles.$"
 run 6 "$aot" build y.tsb -o x.tsb
 has err "build: 'y.tsb' is a bundle"
-run 6 "$aot" build model.py -o x.tsb --dim N=4
-has err "build: --dim does not apply to programs in Python syntax, as 'model.py'$"
+run 6 "$aot" build model.stablehlo.mlir -o x.tsb --dim N=4
+has err "build: --dim does not apply to modules of StableHLO, as 'model.stablehlo.mlir'$"
 run 6 "$aot" build model.py -o x.tsb --link net=a.onnx
 has err "build: --link does not apply to programs in Python syntax"
 [[ ! -e x.tsb ]] || fail "a refused command line left a file"

@@ -37,7 +37,7 @@ tsr_result tsr_aot_check_source(tsr_ctx *ctx, const char *command,
              command, source);
     if (!is_hlo && !ends_with(source, ".py")) return TSR_SUCCESS;
     if (options->links.link_count) flag = "--link";
-    if (options->dim_count) flag = "--dim";
+    if (options->dim_count && is_hlo) flag = "--dim";
     if (flag)
         FAIL(ctx, TSR_USAGE, "%s: %s does not apply to %s, as '%s'", command, flag,
              is_hlo ? "modules of StableHLO" : "programs in Python syntax", source);

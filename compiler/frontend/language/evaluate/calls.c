@@ -101,6 +101,10 @@ static const tsr_ast *parameter_of(const tsr_function *f, size_t index) {
     return index < plain->count ? plain->items[index] : named->items[index - plain->count];
 }
 
+const char *tsr_function_parameter(const tsr_function *f, size_t index) {
+    return parameter_of(f, index)->field[TSR_AST_ARG_NAME].text.bytes;
+}
+
 /* The value of each parameter: its argument, or its default. NULL, reported, if one has none. */
 static const tsr_value *read_arguments(tsr_evaluator *e, const tsr_function *f,
                                        const tsr_call *call) {
@@ -117,7 +121,7 @@ static const tsr_value *read_arguments(tsr_evaluator *e, const tsr_function *f,
         if (i < plain && i >= defaults_begin) values[i] = f->defaults[i - defaults_begin];
         if (values[i].kind) continue;
         tsr_evaluate_fail(e, call->span, TSR_DIAG_EVALUATE_CALL, "%s() needs a value for '%s'",
-                          f->name, parameter_of(f, i)->field[TSR_AST_ARG_NAME].text.bytes);
+                          f->name, tsr_function_parameter(f, i));
         return NULL;
     }
     return values;

@@ -66,7 +66,9 @@ struct tsr_function {
     tsr_scope *globals;
     struct tsr_activation *outer;                 /* of the function around it; NULL */
     const tsr_value *defaults, *keyword_defaults; /* of the last parameters; after '*' */
-    const char *const *locals;                    /* names that the body assigns to */
+    const tsr_value *annotations; /* of all parameters; POISON: none. Those after '*' last */
+    tsr_value returns;            /* the annotation of the result; POISON: none */
+    const char *const *locals;    /* names that the body assigns to */
     size_t local_count;
 };
 
@@ -90,6 +92,9 @@ typedef struct tsr_for_loop {
     tsr_value item;
     const struct tsr_for_loop *outer;
 } tsr_for_loop;
+
+/* The module of parts of models. Its names follow this and a dot in the library. */
+#define TSR_EVALUATE_STDLIB "tessera.stdlib"
 
 struct tsr_evaluator {
     tsr_report *report;
@@ -122,6 +127,7 @@ tsr_value tsr_evaluate_call(tsr_evaluator *e, tsr_value callee, const tsr_call *
 tsr_value tsr_evaluate_body(tsr_evaluator *e, const tsr_function *f, const tsr_value *values,
                             const tsr_call *call);
 size_t tsr_function_parameter_count(const tsr_function *f);
+const char *tsr_function_parameter(const tsr_function *f, size_t index);
 tsr_value tsr_evaluate_binary(tsr_evaluator *e, tsr_operator op, tsr_value a, tsr_value b,
                               tsr_span span);
 tsr_value tsr_evaluate_unary(tsr_evaluator *e, tsr_operator op, tsr_value a, tsr_span span);

@@ -120,6 +120,8 @@ bool tsr_evaluate_truth(tsr_evaluator *e, tsr_value v, tsr_span span, bool *out_
             "where(c, a, b) selects elements, cond(c, f, g) and while_loop(…) run code");
         return false;
     }
+    if (v.kind == TSR_VALUE_OBJECT && v.object->class->truth)
+        return v.object->class->truth(e, v, span, out_truth);
     *out_truth = tsr_value_truth(v);
     return true;
 }

@@ -60,7 +60,34 @@ static void bind_all(tsr_evaluator *e, const tsr_scope *scope, tsr_span span) {
                               scope->bindings[i].value, span);
 }
 
-/* `scope` is NULL for tessera. A name that is missing is bound, so that its uses are silent. */
+static bool is_tessera(const char *name) { return strcmp(name, "tessera") == 0; }
+
+/* ---- tessera.stdlib ---- */
+
+static bool is_stdlib(const char *name) { return strcmp(name, TSR_EVALUATE_STDLIB) == 0; }
+
+static void suggest_part(void *to, const char *name) {
+    size_t length = strlen(TSR_EVALUATE_STDLIB ".");
+    if (strncmp(name, TSR_EVALUATE_STDLIB ".", length) == 0) tsr_suggest(to, name + length);
+}
+
+static tsr_value find_part(tsr_evaluator *e, const char *name, tsr_span span) {
+    tsr_suggestion s = {.wrong = name};
+    char text[TSR_SUGGESTION_TEXT_MAX];
+    const char *full = tsr_arena_printf(e->arena, TSR_EVALUATE_STDLIB ".%s", name);
+    if (!full) return tsr_evaluate_no_memory(e);
+    tsr_value v = find_library(e, full);
+    if (v.kind) return v;
+    if (e->names) e->names(e->user, suggest_part, &s);
+    return tsr_evaluate_fail_fix(e, span, TSR_DIAG_EVALUATE_IMPORT, s.best,
+                                 "'" TSR_EVALUATE_STDLIB "' has no name '%s'%s", name,
+                                 tsr_suggestion_text(&s, text));
+}
+
+/* ---- statements ---- */
+
+/* `scope` is NULL for tessera and tessera.stdlib. A name that is missing is bound, so that its uses
+ * are silent. */
 static void bind_names(tsr_evaluator *e, const tsr_ast *s, const char *module_name,
                        const tsr_scope *scope) {
     const tsr_ast_list *aliases = &s->field[TSR_AST_IMPORT_FROM_NAMES].list;
@@ -70,13 +97,23 @@ static void bind_names(tsr_evaluator *e, const tsr_ast *s, const char *module_na
                    *as = f[TSR_AST_ALIAS_ASNAME].text.bytes;
         tsr_span span = aliases->items[i]->span; /* without "as …" */
         span.end = span.begin + (uint32_t)strlen(name);
+        if (strcmp(name, "*") == 0 && is_stdlib(module_name)) {
+            tsr_evaluate_fail(e, span, TSR_DIAG_EVALUATE_IMPORT,
+                              "'*' is not imported from " TSR_EVALUATE_STDLIB
+                              "; write the names, as 'from " TSR_EVALUATE_STDLIB
+                              " import residual'");
+            e->open = true;
+            continue;
+        }
         if (strcmp(name, "*") == 0) {
             bind_all(e, scope, span);
             continue;
         }
         const tsr_value *found = scope ? tsr_scope_find(scope, name) : NULL;
         tsr_value v = found ? *found : TSR_POISON;
-        if (!scope) v = tsr_evaluate_name(e, name, span);
+        if (!scope)
+            v = is_stdlib(module_name) ? find_part(e, name, span)
+                                       : tsr_evaluate_name(e, name, span);
         if (scope && !found) v = unknown_import(e, module_name, scope, name, span);
         tsr_evaluate_bind(e, tsr_evaluate_scope(e), as ? as : name, v, span);
     }
@@ -103,8 +140,6 @@ static void bind_poison(tsr_evaluator *e, const tsr_ast *s) {
     }
 }
 
-static bool is_tessera(const char *name) { return strcmp(name, "tessera") == 0; }
-
 static const tsr_scope *find_module(tsr_evaluator *e, const char *name, tsr_span span) {
     if (e->import && !strchr(name, '.')) return e->import(e, name, span);
     tsr_evaluate_fail(e, span, TSR_DIAG_EVALUATE_IMPORT,
@@ -123,8 +158,9 @@ void tsr_evaluate_import(tsr_evaluator *e, const tsr_ast *s) {
         bind_poison(e, s);
     } else if (from) {
         const char *name = s->field[TSR_AST_IMPORT_FROM_MODULE].text.bytes;
-        const tsr_scope *scope = is_tessera(name) ? NULL : find_module(e, name, s->span);
-        if (is_tessera(name) || scope)
+        bool own = is_tessera(name) || is_stdlib(name);
+        const tsr_scope *scope = own ? NULL : find_module(e, name, s->span);
+        if (own || scope)
             bind_names(e, s, name, scope);
         else
             bind_poison(e, s);

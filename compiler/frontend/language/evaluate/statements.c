@@ -148,6 +148,39 @@ static bool check_parameters(tsr_evaluator *e, const tsr_ast_field *args) {
     return true;
 }
 
+/* list[…] and dict[…] say nothing that is checked. */
+static bool is_container(const tsr_ast *node) {
+    static const char *const types[] = {"dict", "list", "tuple"};
+    const tsr_ast *of =
+        node->kind == TSR_AST_SUBSCRIPT ? node->field[TSR_AST_SUBSCRIPT_VALUE].node : NULL;
+    for (size_t i = 0; of && of->kind == TSR_AST_NAME && i < TSR_COUNT(types); i++)
+        if (strcmp(of->field[TSR_AST_NAME_ID].text.bytes, types[i]) == 0) return true;
+    return false;
+}
+
+/* POISON where there is none. False, reported, if it has no value. */
+static bool evaluate_annotation(tsr_evaluator *e, const tsr_ast *node, tsr_value *out) {
+    if (!node || is_container(node)) return true;
+    *out = tsr_evaluate_expression(e, node);
+    return out->kind != TSR_VALUE_POISON;
+}
+
+static bool evaluate_annotations(tsr_evaluator *e, tsr_function *f) {
+    const tsr_ast_field *args = f->node->field[TSR_AST_FUNCTION_DEF_ARGS].node->field;
+    const tsr_ast_list *lists[] = {&args[TSR_AST_ARGUMENTS_ARGS].list,
+                                   &args[TSR_AST_ARGUMENTS_KWONLY].list};
+    tsr_value *values = TSR_NEW(e->arena, tsr_value, tsr_function_parameter_count(f) + 1);
+    size_t at = 0;
+    if (!values) return tsr_evaluate_no_memory(e), false;
+    for (size_t k = 0; k < TSR_COUNT(lists); k++)
+        for (size_t i = 0; i < lists[k]->count; i++)
+            if (!evaluate_annotation(e, lists[k]->items[i]->field[TSR_AST_ARG_ANNOTATION].node,
+                                     &values[at++]))
+                return false;
+    f->annotations = values;
+    return evaluate_annotation(e, f->node->field[TSR_AST_FUNCTION_DEF_RETURNS].node, &f->returns);
+}
+
 static tsr_value make_function(tsr_evaluator *e, const tsr_ast *s) {
     const tsr_ast_field *args = s->field[TSR_AST_FUNCTION_DEF_ARGS].node->field;
     tsr_function *f = TSR_NEW(e->arena, tsr_function, 1);
@@ -160,7 +193,8 @@ static tsr_value make_function(tsr_evaluator *e, const tsr_ast *s) {
                         .globals = e->frame->globals,
                         .outer = e->frame->function ? e->frame : NULL};
     if (!evaluate_defaults(e, &args[TSR_AST_ARGUMENTS_DEFAULTS].list, &f->defaults) ||
-        !evaluate_defaults(e, &args[TSR_AST_ARGUMENTS_KW_DEFAULTS].list, &f->keyword_defaults))
+        !evaluate_defaults(e, &args[TSR_AST_ARGUMENTS_KW_DEFAULTS].list, &f->keyword_defaults) ||
+        !evaluate_annotations(e, f))
         return TSR_POISON;
     const tsr_ast_list *body = &s->field[TSR_AST_FUNCTION_DEF_BODY].list;
     for (size_t i = 0; i < body->count; i++) find_locals(&locals, body->items[i]);
@@ -169,16 +203,27 @@ static tsr_value make_function(tsr_evaluator *e, const tsr_ast *s) {
     return (tsr_value){.kind = TSR_VALUE_FUNCTION, .function = f};
 }
 
+static tsr_value apply_decorator(tsr_evaluator *e, const tsr_ast *node, tsr_value v) {
+    tsr_value decorator = tsr_evaluate_expression(e, node);
+    tsr_argument arg = {.value = v, .span = node->span};
+    tsr_call call = {.args = &arg, .count = 1, .span = node->span, .callee = "the decorator"};
+    return decorator.kind && v.kind ? tsr_evaluate_call(e, decorator, &call) : TSR_POISON;
+}
+
+/* @a @b on one line: b is applied first. */
+static tsr_value decorate(tsr_evaluator *e, const tsr_ast *node, tsr_value v) {
+    while (node->kind == TSR_AST_BIN_OP &&
+           node->field[TSR_AST_BIN_OP_OP].op == TSR_OPERATOR_MATRIX) {
+        v = apply_decorator(e, node->field[TSR_AST_BIN_OP_RIGHT].node, v);
+        node = node->field[TSR_AST_BIN_OP_LEFT].node;
+    }
+    return apply_decorator(e, node, v);
+}
+
 static void define(tsr_evaluator *e, const tsr_ast *s) {
     const tsr_ast_list *decorators = &s->field[TSR_AST_FUNCTION_DEF_DECORATORS].list;
     tsr_value v = make_function(e, s);
-    for (size_t i = decorators->count; i > 0; i--) {
-        const tsr_ast *node = decorators->items[i - 1];
-        tsr_value decorator = tsr_evaluate_expression(e, node);
-        tsr_argument arg = {.value = v, .span = node->span};
-        tsr_call call = {.args = &arg, .count = 1, .span = node->span, .callee = "the decorator"};
-        v = decorator.kind && v.kind ? tsr_evaluate_call(e, decorator, &call) : TSR_POISON;
-    }
+    for (size_t i = decorators->count; i > 0; i--) v = decorate(e, decorators->items[i - 1], v);
     tsr_evaluate_bind(e, tsr_evaluate_scope(e), s->field[TSR_AST_FUNCTION_DEF_NAME].text.bytes, v,
                       s->span);
 }

@@ -95,6 +95,8 @@ struct tsr_class {
     /* `with` of the object; false, reported, if it cannot begin. */
     bool (*enter)(tsr_evaluator *e, tsr_value self, tsr_span span);
     void (*leave)(tsr_evaluator *e, tsr_value self);
+    /* False, reported: it is not known. NULL: true. */
+    bool (*truth)(tsr_evaluator *e, tsr_value self, tsr_span span, bool *out);
     size_t (*length)(tsr_value self); /* how many values it can be unpacked into; NULL: none */
     void (*repr)(tsr_value self, tsr_buffer *out);
 };

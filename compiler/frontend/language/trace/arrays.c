@@ -41,16 +41,23 @@ tsr_value tsr_run_concat(tsr_evaluator *e, tsr_value self, const tsr_call *call)
 
 bool tsr_argument_type(tsr_evaluator *e, const tsr_argument *shape, const tsr_argument *dtype,
                        tsr_type *out) {
-    int64_t sizes[TSR_RANK_MAX];
     size_t rank = 0;
-    if (!tsr_argument_integers(e, shape, TSR_RANK_MAX, sizes, &rank)) return false;
-    if (dtype && !tsr_argument_dtype(e, dtype, &out->dtype)) return false;
-    out->shape = (tsr_shape){.rank = (uint32_t)rank};
-    for (size_t i = 0; i < rank; i++) {
-        if (sizes[i] < 1) return tsr_argument_refuse(e, shape, "sizes of at least 1");
-        out->shape.dims[i] = (uint64_t)sizes[i];
-    }
-    return true;
+    out->shape = (tsr_shape){0};
+    if (!tsr_argument_dims(e, shape, false, out->shape.dims, &rank)) return false;
+    out->shape.rank = (uint32_t)rank;
+    return !dtype || tsr_argument_dtype(e, dtype, &out->dtype);
+}
+
+/* A constant has a size; where dims have none, its one element is repeated. */
+tsr_value tsr_trace_fill(tsr_evaluator *e, tsr_span span, const tsr_type *type, double value) {
+    tsr_type element = {.dtype = type->dtype};
+    const tsr_type *own = tsr_type_is_static(type) ? type : &element;
+    const tsr_attr attrs[] = {{"value", tsr_attr_make_splat(tsr_tracer_of(e)->context, own, value)},
+                              {0}};
+    tsr_value made = tsr_trace(e, span, TSR_GRAPH_NAME("constant"), 0, NULL, attrs, own);
+    if (!made.kind || own == type) return made;
+    MlirValue x = tsr_tensor_get(made)->value;
+    return tsr_trace(e, span, TSR_GRAPH_NAME("broadcast"), 1, &x, NULL, type);
 }
 
 static tsr_value fill(tsr_evaluator *e, const tsr_call *call, const tsr_argument *shape,
@@ -59,9 +66,7 @@ static tsr_value fill(tsr_evaluator *e, const tsr_call *call, const tsr_argument
     if (!tsr_call_need(e, call, shape, "shape") || !tsr_call_need(e, call, dtype, "dtype") ||
         !tsr_argument_type(e, shape, dtype, &type))
         return TSR_POISON;
-    const tsr_attr attrs[] = {
-        {"value", tsr_attr_make_splat(tsr_tracer_of(e)->context, &type, value)}, {0}};
-    return tsr_trace(e, call->span, TSR_GRAPH_NAME("constant"), 0, NULL, attrs, &type);
+    return tsr_trace_fill(e, call->span, &type, value);
 }
 
 tsr_value tsr_run_full(tsr_evaluator *e, tsr_value self, const tsr_call *call) {

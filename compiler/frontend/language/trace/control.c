@@ -55,6 +55,13 @@ static bool read_scan(tsr_evaluator *e, const tsr_call *call, const tsr_argument
                               "scan() goes through dim 0 of tensors; tensor %zu is a scalar", i);
             return false;
         }
+        if (!tsr_dim_is_known(shape->dims[0])) {
+            char text[TSR_DIM_TEXT_MAX];
+            tsr_evaluate_fail(e, args[2]->span, TSR_DIAG_TRACE_DIMS,
+                              "scan() goes through a dim with a size; dim 0 of tensor %zu is %s", i,
+                              tsr_dim_text(shape->dims[0], text));
+            return false;
+        }
         if (!args[3]) s->length = (int64_t)shape->dims[0];
     }
     if (s->sequences.leaves.count || args[3]) return true;

@@ -3,55 +3,13 @@
  * Entries: @function, the types of their parameters, their functions in Graph IR.
  */
 #include "compiler/frontend/language/trace/tracer.h"
+#include "compiler/ir/attributes.h"
+#include "compiler/process/guard.h"
 #include "manifests/config.h"
 #include "runtime/base/array.h"
 
 #include <inttypes.h>
 #include <string.h>
-
-/* ---- Tensor[…] ---- */
-
-static bool read_dims(tsr_evaluator *e, const tsr_value *items, size_t count, tsr_span span,
-                      tsr_type *out) {
-    for (size_t i = 0; i < count; i++) {
-        int64_t size;
-        if (tsr_value_is_text(items[i])) {
-            tsr_evaluate_fail(e, span, TSR_DIAG_TRACE_ENTRY,
-                              "dim '%.60s' has no size; an entry's dims are ints",
-                              items[i].text->bytes);
-            return false;
-        }
-        if (!tsr_value_as_integer(items[i], &size) || size < 1) {
-            tsr_evaluate_fail(e, span, TSR_DIAG_TRACE_ENTRY,
-                              "dim %zu of the type is not an int of at least 1", i);
-            return false;
-        }
-        out->shape.dims[i] = (uint64_t)size;
-    }
-    out->shape.rank = (uint32_t)count;
-    return true;
-}
-
-/* Tensor[64, 10, f32]: sizes, then the element type. */
-static tsr_value select_type(tsr_evaluator *e, tsr_value self, tsr_value index, tsr_span span) {
-    bool tuple = index.kind == TSR_VALUE_TUPLE;
-    const tsr_value *items = tuple ? index.list->items : &index;
-    size_t count = tuple ? index.list->count : 1;
-    tsr_type *type = TSR_NEW(e->arena, tsr_type, 1);
-    if (!type) return tsr_evaluate_no_memory(e);
-    if (self.object->data)
-        return tsr_evaluate_fail(e, span, TSR_DIAG_EVALUATE_TYPE, "the type has its dims already");
-    if (!count || count > TSR_RANK_MAX + 1 || !tsr_value_is(items[count - 1], &tsr_dtype_class))
-        return tsr_evaluate_fail(e, span, TSR_DIAG_TRACE_ENTRY,
-                                 "Tensor[…] holds at most %d sizes, then an element type, as "
-                                 "Tensor[64, 10, f32]",
-                                 TSR_RANK_MAX);
-    type->dtype = tsr_dtype_get(items[count - 1]);
-    if (!read_dims(e, items, count - 1, span, type)) return TSR_POISON;
-    return tsr_evaluate_object(e, &tsr_type_class, type);
-}
-
-const tsr_class tsr_type_class = {.name = "a type", .subscript = select_type};
 
 /* ---- @function ---- */
 
@@ -140,31 +98,77 @@ static bool check_data(tsr_tracer *t, const tsr_entry *entry, const tsr_ast_list
     return true;
 }
 
+static bool refuse_parameter(tsr_evaluator *e, tsr_value type, const char *name, tsr_span span) {
+    if (tsr_value_is(type, &tsr_cache_class))
+        tsr_evaluate_fail(e, span, TSR_DIAG_TRACE_LATER,
+                          "parameter '%s' of an entry is a cache; in this version a cache lives "
+                          "in one call: make it in the function, as KVCache[…].empty()",
+                          name);
+    else if (type.kind)
+        tsr_evaluate_fail(e, span, TSR_DIAG_TRACE_ENTRY,
+                          "parameter '%s' of an entry needs a type, as %s: Tensor[64, 10, f32]; "
+                          "at most %d parameters are allowed",
+                          name, name, TSR_CONFIG_PORTS_MAX);
+    return false;
+}
+
+/* The types of an entry's parameters say all dims and the element type. */
+static const tsr_type *type_of_parameter(tsr_value type) {
+    const tsr_annotation *a = tsr_value_is(type, &tsr_type_class) ? type.object->data : NULL;
+    return a && !a->leading && a->type.dtype != TSR_DTYPE_NONE ? &a->type : NULL;
+}
+
 /* The parameters of the entry become arguments of the function. */
 static bool read_parameters(tsr_tracer *t, const tsr_entry *entry, ports *in) {
-    const tsr_ast_field *args =
-        entry->function.function->node->field[TSR_AST_FUNCTION_DEF_ARGS].node->field;
+    const tsr_function *f = entry->function.function;
+    const tsr_ast_field *args = f->node->field[TSR_AST_FUNCTION_DEF_ARGS].node->field;
     const tsr_ast_list *list = &args[TSR_AST_ARGUMENTS_ARGS].list;
     if (!check_data(t, entry, list)) return false;
     for (size_t i = 0; i < list->count; i++) {
-        const tsr_ast *arg = list->items[i], *annotation = arg->field[TSR_AST_ARG_ANNOTATION].node;
+        const tsr_ast *arg = list->items[i];
         const char *name = arg->field[TSR_AST_ARG_NAME].text.bytes, *data = find_data(entry, name);
-        tsr_value type = annotation ? tsr_evaluate_expression(&t->e, annotation) : TSR_NONE;
-        if (!type.kind) return false;
-        if (!tsr_value_is(type, &tsr_type_class) || !type.object->data ||
-            i == TSR_CONFIG_PORTS_MAX) {
-            tsr_evaluate_fail(
-                &t->e, arg->span, TSR_DIAG_TRACE_ENTRY,
-                "parameter '%s' of an entry needs a type, as %s: Tensor[64, 10, f32]; "
-                "at most %d parameters are allowed",
-                name, name, TSR_CONFIG_PORTS_MAX);
-            return false;
-        }
-        in->types[in->count] = tsr_type_make(t->context, type.object->data);
+        tsr_value annotation = f->annotations[i].kind ? f->annotations[i] : TSR_NONE;
+        const tsr_type *type = type_of_parameter(annotation);
+        if (!type || i == TSR_CONFIG_PORTS_MAX)
+            return refuse_parameter(&t->e, annotation, name, arg->span);
+        in->types[in->count] = tsr_type_make(t->context, type);
         in->attrs[in->count++] =
             data ? name_port(t, "tessera.data", data) : name_port(t, "tessera.name", name);
     }
     return true;
+}
+
+/* ---- dims without a size ---- */
+
+typedef struct symbols {
+    tsr_tracer *t;
+    MlirAttribute *list;
+    size_t count, capacity;
+} symbols;
+
+static void add_symbol(void *user, const char *name) {
+    symbols *s = user;
+    MlirAttribute own = tsr_attr_make_string(s->t->context, name);
+    for (size_t i = 0; i < s->count; i++)
+        if (mlirAttributeEqual(s->list[i], own)) return;
+    if (s->count == s->capacity) {
+        s->list = TSR_ARENA_GROW(s->t->e.arena, s->list, &s->capacity, 8);
+        TSR_NEED(s->list);
+    }
+    s->list[s->count++] = own;
+}
+
+/* The entry lists the names of its open dims: their sizes come with --dim or with each call. */
+static void list_symbols(tsr_tracer *t, MlirOperation func, const tsr_function *f) {
+    symbols all = {.t = t};
+    for (size_t i = 0; i < tsr_function_parameter_count(f); i++) {
+        const tsr_type *type = type_of_parameter(f->annotations[i]);
+        for (uint32_t k = 0; type && k < type->shape.rank; k++)
+            tsr_dim_symbols(type->shape.dims[k], add_symbol, &all);
+    }
+    if (all.count)
+        tsr_op_set(func, TSR_DIMS_NAME,
+                   mlirArrayAttrGet(t->context, (intptr_t)all.count, all.list));
 }
 
 /* The results: a dict from names to tensors. */
@@ -211,6 +215,8 @@ void tsr_entry_trace(tsr_tracer *t, const tsr_entry *entry) {
     tsr_value returned = tsr_evaluate_body(&t->e, f, values, &call);
     if (read_results(t, returned, span, &out)) {
         tsr_trace_close(t, func, out.count, out.values);
+        list_symbols(t, func, f);
+        tsr_annotation_put(t, f, values, func, in.attrs);
         describe(t, func, entry, &in, &out);
     }
     t->body = NULL;

@@ -10,6 +10,7 @@
 #include "compiler/frontend/language/syntax/limits.h"
 #include "compiler/frontend/language/trace/tracer.h"
 #include "compiler/ir/attributes.h"
+#include "compiler/process/guard.h"
 
 #include <string.h>
 
@@ -53,7 +54,7 @@ const char *tsr_symbol_make(tsr_tracer *t, const char *name) {
 /* ---- signatures ---- */
 
 static bool has_tensor(tsr_value v) {
-    if (tsr_value_is(v, &tsr_tensor_class)) return true;
+    if (tsr_value_is(v, &tsr_tensor_class) || tsr_cache_get(v)) return true;
     if (v.kind != TSR_VALUE_TUPLE) return false;
     for (size_t i = 0; i < v.list->count; i++)
         if (has_tensor(v.list->items[i])) return true;
@@ -75,6 +76,8 @@ static bool same_object(const tsr_object *a, const tsr_object *b) {
         return *(const tsr_dtype *)a->data == *(const tsr_dtype *)b->data;
     if (a->class == &tsr_tensor_class)
         return mlirTypeEqual(((const tsr_traced *)a->data)->ir, ((const tsr_traced *)b->data)->ir);
+    if (a->class == &tsr_cache_class) return tsr_cache_same(a, b);
+    if (a->class == &tsr_dim_class) return *(const uint64_t *)a->data == *(const uint64_t *)b->data;
     const tsr_library_text *x = a->data, *y = b->data;
     return a->class == &tsr_attribute_class && strcmp(x->what, y->what) == 0 &&
            strcmp(x->text, y->text) == 0;
@@ -170,7 +173,8 @@ static bool is_plain(tsr_value v) {
     if (v.kind == TSR_VALUE_BUILTIN) return v.builtin->self.kind == TSR_VALUE_POISON;
     if (v.kind == TSR_VALUE_OBJECT)
         return v.object->class == &tsr_tensor_class || v.object->class == &tsr_dtype_class ||
-               v.object->class == &tsr_attribute_class;
+               v.object->class == &tsr_attribute_class || v.object->class == &tsr_cache_class ||
+               v.object->class == &tsr_dim_class;
     for (size_t i = 0; (v.kind == TSR_VALUE_TUPLE || v.kind == TSR_VALUE_LIST) && i < v.list->count;
          i++)
         if (!is_plain(v.list->items[i])) return false;
@@ -210,6 +214,16 @@ static bool check_limits(tsr_evaluator *e, const tsr_function *f, size_t others,
     return false;
 }
 
+/* Names of dims and constraints. Arguments after those of the call are captures. */
+static void put_promises(tsr_tracer *t, const specialisation *s, MlirOperation func) {
+    intptr_t count = mlirBlockGetNumArguments(s->body.block);
+    MlirAttribute *attrs = TSR_NEW(t->e.arena, MlirAttribute, (size_t)count + 1);
+    TSR_NEED(attrs);
+    for (intptr_t i = 0; i < count; i++) attrs[i] = mlirDictionaryAttrGet(t->context, 0, NULL);
+    if (tsr_annotation_put(t, s->function, s->values, func, attrs))
+        tsr_op_set(func, "arg_attrs", mlirArrayAttrGet(t->context, count, attrs));
+}
+
 static void trace_function(tsr_tracer *t, specialisation *s, const tsr_leaves *leaves,
                            const MlirType *types, const tsr_call *call) {
     tsr_builder builder = t->builder;
@@ -223,7 +237,10 @@ static void trace_function(tsr_tracer *t, specialisation *s, const tsr_leaves *l
     for (size_t i = 0; i < count; i++) tsr_evaluate_freeze(&t->e, s->values[i]);
     const tsr_value *inner = bind(t, s->values, count, leaves->count);
     tsr_value returned = inner ? tsr_evaluate_body(&t->e, s->function, inner, call) : TSR_POISON;
+    if (!tsr_annotation_check_result(&t->e, s->function, s->values, returned, call->span))
+        returned = TSR_POISON;
     finish(t, s, func, returned, s->function->node->span);
+    if (!s->inlined && !s->failed) put_promises(t, s, func);
     tsr_evaluate_thaw(&t->e, mark);
     if (s->inlined || s->failed) mlirOperationDestroy(func);
     t->builder = builder;
@@ -285,6 +302,14 @@ static tsr_value emit_call(tsr_tracer *t, const specialisation *s, const tsr_lea
     return tsr_leaves_replace(e, s->returned, operands + count, &at);
 }
 
+static tsr_value apply_in_place(tsr_evaluator *e, const tsr_function *f, const tsr_value *values,
+                                const tsr_call *call) {
+    if (!tsr_annotation_check(e, f, values, call->span)) return TSR_POISON;
+    tsr_value returned = tsr_evaluate_body(e, f, values, call);
+    bool fits = tsr_annotation_check_result(e, f, values, returned, call->span);
+    return fits ? returned : TSR_POISON;
+}
+
 tsr_value tsr_trace_apply(tsr_evaluator *e, const tsr_function *f, const tsr_value *values,
                           const tsr_call *call) {
     tsr_tracer *t = tsr_tracer_of(e);
@@ -295,10 +320,12 @@ tsr_value tsr_trace_apply(tsr_evaluator *e, const tsr_function *f, const tsr_val
         shared = shared && !can_change(values[i]);
         traced = traced || has_tensor(values[i]);
     }
-    if (!shared || !traced) return tsr_evaluate_body(e, f, values, call);
+    if (!shared || !traced) return apply_in_place(e, f, values, call);
     for (size_t i = 0; i < count; i++) tsr_leaves_collect(e, values[i], &leaves);
     specialisation *s = find(t, f, values, count, &others);
-    if (!s && !check_limits(e, f, others, call->span)) return TSR_POISON;
+    if (!s && (!check_limits(e, f, others, call->span) ||
+               !tsr_annotation_check(e, f, values, call->span)))
+        return TSR_POISON;
     if (!s) s = specialise(t, f, values, &leaves, call);
     if (!s || s->failed || e->stopped) return TSR_POISON;
     return s->inlined ? tsr_evaluate_body(e, f, values, call) : emit_call(t, s, &leaves, call);

@@ -145,6 +145,7 @@ static void read_program(tsr_tracer *t, const char *name, const void *text, size
     tsr_module *m = read_module(t, name, text, size);
     if (m) refuse_shadow(t);
     if (m && !t->e.report->error_count) trace_entries(t, &m->source, &m->globals);
+    if (t->master && !t->e.report->error_count && !t->list->error_count) tsr_master_make(t);
 }
 
 /* That of the program's file; with those of the files that it imports, where it has some. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tensors in tuples, lists and dicts.
+ * Tensors in tuples, lists, dicts and caches.
  */
 #include "compiler/frontend/language/trace/tracer.h"
 #include "runtime/base/array.h"
@@ -19,6 +19,10 @@ static void add(tsr_evaluator *e, tsr_value v, tsr_leaves *out) {
 
 void tsr_leaves_collect(tsr_evaluator *e, tsr_value v, tsr_leaves *out) {
     if (tsr_value_is(v, &tsr_tensor_class)) add(e, v, out);
+    if (tsr_cache_get(v)) {
+        add(e, tsr_cache_get(v)->k, out);
+        add(e, tsr_cache_get(v)->v, out);
+    }
     if (v.kind == TSR_VALUE_TUPLE || v.kind == TSR_VALUE_LIST)
         for (size_t i = 0; i < v.list->count; i++) tsr_leaves_collect(e, v.list->items[i], out);
     if (v.kind == TSR_VALUE_DICT)
@@ -40,6 +44,7 @@ static tsr_value replace_dict(tsr_evaluator *e, tsr_value v, const MlirValue *va
 
 tsr_value tsr_leaves_replace(tsr_evaluator *e, tsr_value v, const MlirValue *values, size_t *at) {
     if (tsr_value_is(v, &tsr_tensor_class)) return tsr_tensor_make(e, values[(*at)++]);
+    if (tsr_cache_get(v)) return tsr_cache_replace(e, v, values, at);
     if (v.kind == TSR_VALUE_DICT) return replace_dict(e, v, values, at);
     if (v.kind != TSR_VALUE_TUPLE && v.kind != TSR_VALUE_LIST) return v;
     tsr_value made = tsr_value_list(e->arena, v.kind, v.list->count);

@@ -125,18 +125,20 @@ static tsr_value run_known(tsr_evaluator *e, const op_row *row, const tsr_call *
     }
 #define FUNCTION(what, parameters, about, example)
 #define OTHER(what, parameters, about, example)
+#define STDLIB(what, parameters, about, example)
+#define NAME(what, about, example)
 #define LATER(what)
+#define STDLIB_LATER(what)
 #include "compiler/frontend/language/trace/library.def"
 #undef OP
 #undef FUNCTION
 #undef OTHER
+#undef STDLIB
+#undef NAME
 #undef LATER
+#undef STDLIB_LATER
 
 /* ---- shapes, types ---- */
-
-static bool read_shape(tsr_evaluator *e, const tsr_argument *a, int64_t *sizes, size_t *out_rank) {
-    return tsr_argument_integers(e, a, TSR_RANK_MAX, sizes, out_rank);
-}
 
 static tsr_value run_cast(tsr_evaluator *e, tsr_value self, const tsr_call *call) {
     const tsr_argument *args[2];
@@ -154,42 +156,46 @@ static tsr_value run_cast(tsr_evaluator *e, tsr_value self, const tsr_call *call
     return tsr_trace(e, call->span, TSR_GRAPH_NAME("cast"), 1, &x, NULL, &type);
 }
 
-/* Replaces one -1 by the size that is left. */
-static void infer_size(const tsr_type *from, int64_t *sizes, size_t rank) {
-    uint64_t total = 1, known = 1;
-    size_t open = rank;
-    for (uint32_t i = 0; i < from->shape.rank; i++) total *= from->shape.dims[i];
-    for (size_t i = 0; i < rank; i++) {
-        if (sizes[i] == -1 && open == rank)
+/* Replaces one -1 by the size that is left; false: there is no such size. */
+static bool infer_size(const tsr_type *from, tsr_shape *to) {
+    uint64_t left = 1;
+    uint32_t open = to->rank;
+    for (uint32_t i = 0; i < from->shape.rank; i++)
+        if (!tsr_dim_multiply(left, from->shape.dims[i], &left)) return false;
+    for (uint32_t i = 0; i < to->rank; i++) {
+        if (to->dims[i] == TSR_DIM_DYNAMIC && open == to->rank)
             open = i;
-        else if (sizes[i] > 0 && __builtin_mul_overflow(known, (uint64_t)sizes[i], &known))
-            return;
+        else if (to->dims[i] == TSR_DIM_DYNAMIC)
+            return false;
+        else if (open == to->rank && !tsr_dim_divide(left, to->dims[i], &left))
+            left = TSR_DIM_DYNAMIC;
     }
-    if (open < rank && known && total % known == 0) sizes[open] = (int64_t)(total / known);
+    for (uint32_t i = open + 1; i < to->rank; i++)
+        if (!tsr_dim_divide(left, to->dims[i], &left)) left = TSR_DIM_DYNAMIC;
+    if (open < to->rank) to->dims[open] = left;
+    return open == to->rank || left != TSR_DIM_DYNAMIC;
 }
 
 static tsr_value run_reshape(tsr_evaluator *e, tsr_value self, const tsr_call *call) {
     const tsr_argument *args[2];
-    int64_t sizes[TSR_RANK_MAX];
     size_t rank = 0;
     MlirValue x;
-    tsr_type type;
+    tsr_type type, made;
+    char is[TSR_TYPE_TEXT_MAX];
     (void)self;
     if (!tsr_call_read(e, call, "x shape", args, 2) || !tsr_call_need(e, call, args[0], "x") ||
-        !tsr_call_need(e, call, args[1], "shape") || !tsr_argument_tensor(e, args[0], &x) ||
-        !read_shape(e, args[1], sizes, &rank))
+        !tsr_call_need(e, call, args[1], "shape") || !tsr_argument_tensor(e, args[0], &x))
         return TSR_POISON;
     tsr_value_type(x, &type);
-    infer_size(&type, sizes, rank);
-    type.shape = (tsr_shape){.rank = (uint32_t)rank};
-    for (size_t i = 0; i < rank; i++) {
-        if (sizes[i] < 1)
-            return tsr_evaluate_fail(e, args[1]->span, TSR_DIAG_EVALUATE_VALUE,
-                                     "dim %zu has size %" PRId64 "; expected at least 1", i,
-                                     sizes[i]);
-        type.shape.dims[i] = (uint64_t)sizes[i];
-    }
-    return tsr_trace(e, call->span, TSR_GRAPH_NAME("reshape"), 1, &x, NULL, &type);
+    made = (tsr_type){.dtype = type.dtype};
+    if (!tsr_argument_dims(e, args[1], true, made.shape.dims, &rank)) return TSR_POISON;
+    made.shape.rank = (uint32_t)rank;
+    if (!infer_size(&type, &made.shape))
+        return tsr_evaluate_fail(e, args[1]->span, TSR_DIAG_EVALUATE_VALUE,
+                                 "no size in the place of -1 holds the elements of %s; one -1 is "
+                                 "allowed",
+                                 tsr_type_text(&type, is));
+    return tsr_trace(e, call->span, TSR_GRAPH_NAME("reshape"), 1, &x, NULL, &made);
 }
 
 static tsr_value run_matmul(tsr_evaluator *e, tsr_value self, const tsr_call *call) {
@@ -246,14 +252,16 @@ static tsr_value run_split(tsr_evaluator *e, tsr_value self, const tsr_call *cal
         return tsr_argument_refuse(e, args[2], "an int"), TSR_POISON;
     wrap_axes(x, &axis, 1);
     tsr_value_type(x, &type);
+    uint64_t part = 0;
     bool fits = parts >= 1 && parts <= TSR_RULE_RESULTS_MAX && axis >= 0 &&
-                axis < type.shape.rank && type.shape.dims[axis] % (uint64_t)parts == 0;
+                axis < type.shape.rank &&
+                tsr_dim_divide(type.shape.dims[axis], (uint64_t)parts, &part);
     if (!fits)
         return tsr_evaluate_fail(e, call->span, TSR_DIAG_EVALUATE_VALUE,
                                  "axis %" PRId64 " cannot be split into %" PRId64
                                  " equal parts; at most %d parts are allowed",
                                  axis, parts, TSR_RULE_RESULTS_MAX);
-    type.shape.dims[axis] /= (uint64_t)parts;
+    type.shape.dims[axis] = part;
     for (int64_t i = 0; i < parts; i++) types[i] = type;
     const tsr_attr attrs[] = {{"axis", tsr_attr_make_i64(tsr_tracer_of(e)->context, axis)}, {0}};
     if (!tsr_trace_op(e, call->span, TSR_GRAPH_NAME("split"), 1, &x, attrs, (size_t)parts, types,
@@ -503,13 +511,13 @@ static tsr_value run_linear(tsr_evaluator *e, tsr_value self, const tsr_call *ca
 
 static tsr_value run_minimize(tsr_evaluator *e, tsr_value self, const tsr_call *call) {
     MlirContext context = tsr_tracer_of(e)->context;
-    const tsr_argument *args[4];
+    const tsr_argument *args[5];
     tsr_attr attrs[4] = {0};
     size_t count = 0;
     MlirValue loss;
     double clip;
     (void)self;
-    if (!tsr_call_read(e, call, "loss optimizer lr_schedule clip_norm", args, 4) ||
+    if (!tsr_call_read(e, call, "loss optimizer lr_schedule clip_norm state", args, 5) ||
         !tsr_call_need(e, call, args[0], "loss") || !tsr_call_need(e, call, args[1], "optimizer") ||
         !tsr_argument_tensor(e, args[0], &loss))
         return TSR_POISON;
@@ -522,6 +530,9 @@ static tsr_value run_minimize(tsr_evaluator *e, tsr_value self, const tsr_call *
     if (args[3])
         attrs[count++] =
             (tsr_attr){"clip_norm", mlirFloatAttrDoubleGet(context, mlirF64TypeGet(context), clip)};
+    if (args[4] && !tsr_value_is(args[4]->value, &tsr_state_class))
+        return tsr_argument_refuse(e, args[4], "OptimizerState"), TSR_POISON;
+    if (args[4]) tsr_tracer_of(e)->master |= tsr_state_get(args[4]->value)->master;
     bool done =
         tsr_trace_op(e, call->span, TSR_GRAPH_NAME("minimize"), 1, &loss, attrs, 0, NULL, NULL);
     return done ? TSR_NONE : TSR_POISON;
@@ -550,16 +561,47 @@ static tsr_value run_later(tsr_evaluator *e, tsr_value self, const tsr_call *cal
 
 /* ---- the table ---- */
 
+#define STDLIB_PREFIX TSR_EVALUATE_STDLIB "."
+
 static const tsr_builtin functions[] = {
 #define OP(what, op, parameters, about, example) {.name = #what, .run = op_##what},
 #define FUNCTION(what, parameters, about, example) {.name = #what, .run = run_##what},
 #define OTHER(what, parameters, about, example) {.name = #what, .run = tsr_run_##what},
+#define STDLIB(what, parameters, about, example)                                                   \
+    {.name = STDLIB_PREFIX #what, .run = tsr_stdlib_##what},
+#define NAME(what, about, example)
 #define LATER(what) {.name = #what, .run = run_later},
+#define STDLIB_LATER(what) {.name = STDLIB_PREFIX #what, .run = run_later},
 #include "compiler/frontend/language/trace/library.def"
 #undef OP
 #undef FUNCTION
 #undef OTHER
+#undef STDLIB
+#undef NAME
 #undef LATER
+#undef STDLIB_LATER
+};
+
+/* Values that are no functions. */
+static const struct {
+    const char *name;
+    tsr_value (*make)(tsr_evaluator *e);
+} values[] = {
+#define OP(what, op, parameters, about, example)
+#define FUNCTION(what, parameters, about, example)
+#define OTHER(what, parameters, about, example)
+#define STDLIB(what, parameters, about, example)
+#define NAME(what, about, example) {#what, tsr_name_##what},
+#define LATER(what)
+#define STDLIB_LATER(what)
+#include "compiler/frontend/language/trace/library.def"
+#undef OP
+#undef FUNCTION
+#undef OTHER
+#undef STDLIB
+#undef NAME
+#undef LATER
+#undef STDLIB_LATER
 };
 
 static const char *const type_name = "Tensor";
@@ -569,6 +611,8 @@ tsr_value tsr_library_find(void *user, const char *name) {
     tsr_dtype dtype = tsr_dtype_from_name(name);
     if (dtype != TSR_DTYPE_NONE) return tsr_dtype_object(&t->e, dtype);
     if (strcmp(name, type_name) == 0) return tsr_evaluate_object(&t->e, &tsr_type_class, NULL);
+    for (size_t i = 0; i < TSR_COUNT(values); i++)
+        if (strcmp(values[i].name, name) == 0) return values[i].make(&t->e);
     for (size_t i = 0; i < TSR_COUNT(functions); i++)
         if (strcmp(functions[i].name, name) == 0)
             return (tsr_value){.kind = TSR_VALUE_BUILTIN, .builtin = &functions[i]};
@@ -580,5 +624,6 @@ void tsr_library_names(void *user, void (*offer)(void *to, const char *name), vo
     offer(to, type_name);
     for (int i = TSR_DTYPE_NONE + 1; tsr_dtype_name((tsr_dtype)i)[0] != '?'; i++)
         offer(to, tsr_dtype_name((tsr_dtype)i));
+    for (size_t i = 0; i < TSR_COUNT(values); i++) offer(to, values[i].name);
     for (size_t i = 0; i < TSR_COUNT(functions); i++) offer(to, functions[i].name);
 }

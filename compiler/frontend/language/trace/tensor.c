@@ -266,7 +266,7 @@ static tsr_value shape_of(tsr_evaluator *e, const tsr_type *type) {
     tsr_value shape = tsr_value_list(e->arena, TSR_VALUE_TUPLE, type->shape.rank);
     if (!shape.kind) return tsr_evaluate_no_memory(e);
     for (uint32_t i = 0; i < type->shape.rank; i++)
-        shape.list->items[shape.list->count++] = tsr_value_integer((int64_t)type->shape.dims[i]);
+        shape.list->items[shape.list->count++] = tsr_dim_object(e, type->shape.dims[i]);
     return shape;
 }
 
@@ -374,14 +374,3 @@ const tsr_class tsr_tensor_class = {.name = "a tensor",
                                     .attribute = attribute,
                                     .attributes = attributes,
                                     .subscript = subscript};
-
-/* ---- element types ---- */
-
-const tsr_class tsr_dtype_class = {.name = "an element type"};
-
-tsr_dtype tsr_dtype_get(tsr_value v) { return *(const tsr_dtype *)v.object->data; }
-
-tsr_value tsr_dtype_object(tsr_evaluator *e, tsr_dtype dtype) {
-    tsr_dtype *own = tsr_arena_memdup(e->arena, &dtype, sizeof dtype);
-    return own ? tsr_evaluate_object(e, &tsr_dtype_class, own) : tsr_evaluate_no_memory(e);
-}

@@ -7,6 +7,7 @@
 
 #include "compiler/frontend/language/evaluate/evaluate.h"
 #include "compiler/graph/rule.h"
+#include "compiler/ir/dims.h"
 #include "compiler/ir/mlir.h"
 #include "compiler/shim/shim.h"
 
@@ -18,6 +19,15 @@ typedef struct tsr_entry {
     bool rows_independent;
     tsr_span span;
 } tsr_entry;
+
+/* What decorators state about a function. */
+typedef struct tsr_promise {
+    const tsr_ast *function;
+    const char **constraints;
+    size_t constraint_count;
+    MlirAttribute deterministic; /* null: not stated */
+    struct tsr_promise *next;
+} tsr_promise;
 
 /* A value of Graph IR that code holds. */
 typedef struct tsr_traced {
@@ -61,6 +71,8 @@ typedef struct tsr_tracer {
     tsr_entry *entries;
     size_t entry_count, entry_capacity;
     const char *prefix; /* of the names of parameters: "h.3." */
+    tsr_promise *promises;
+    bool master; /* parameters of small floats have values in f32 */
 } tsr_tracer;
 
 static inline tsr_tracer *tsr_tracer_of(tsr_evaluator *e) { return e->user; }
@@ -68,7 +80,12 @@ static inline tsr_tracer *tsr_tracer_of(tsr_evaluator *e) { return e->user; }
 /* ---- objects ---- */
 extern const tsr_class tsr_tensor_class;    /* data: tsr_traced */
 extern const tsr_class tsr_dtype_class;     /* data: tsr_dtype */
-extern const tsr_class tsr_type_class;      /* data: tsr_type; Tensor[…] */
+extern const tsr_class tsr_type_class;      /* data: tsr_annotation; NULL: Tensor without […] */
+extern const tsr_class tsr_dim_class;       /* data: uint64_t, an open dim */
+extern const tsr_class tsr_cache_class;     /* data: tsr_cache; NULL: KVCache without […] */
+extern const tsr_class tsr_policy_class;    /* data: tsr_policy */
+extern const tsr_class tsr_device_class;    /* data: tsr_policy, too */
+extern const tsr_class tsr_state_class;     /* data: tsr_state_policy */
 extern const tsr_class tsr_attribute_class; /* data: tsr_library_text; an optimizer, an init rule */
 
 typedef struct tsr_library_text {
@@ -85,6 +102,65 @@ MlirValue tsr_tensor_use(tsr_evaluator *e, tsr_value v, tsr_span span);
 tsr_dtype tsr_dtype_get(tsr_value v);
 tsr_value tsr_dtype_object(tsr_evaluator *e, tsr_dtype dtype);
 
+/* ---- dims ---- */
+/* An int for a known dim. */
+tsr_value tsr_dim_object(tsr_evaluator *e, uint64_t dim);
+/* A shape: ints and open dims; with `infers`, -1 is TSR_DIM_DYNAMIC. */
+bool tsr_argument_dims(tsr_evaluator *e, const tsr_argument *a, bool infers, uint64_t *out,
+                       size_t *out_count);
+
+/* ---- types of parameters ---- */
+/* Tensor["B", 3, f32]: open dims are names; no element type: any. */
+typedef struct tsr_annotation {
+    tsr_type type;
+    bool leading; /* [..., "D"]: any dims before these */
+} tsr_annotation;
+bool tsr_annotation_dims(tsr_evaluator *e, const tsr_value *items, size_t count, tsr_span span,
+                         tsr_shape *out);
+/* Compares arguments with the annotations of parameters. False, reported, if one does not fit. */
+bool tsr_annotation_check(tsr_evaluator *e, const tsr_function *f, const tsr_value *values,
+                          tsr_span span);
+bool tsr_annotation_check_result(tsr_evaluator *e, const tsr_function *f, const tsr_value *values,
+                                 tsr_value returned, tsr_span span);
+/* Sets what decorators state, and adds the names of dims to the attributes of the arguments, which
+ * have at most one each. False: nothing is stated. */
+bool tsr_annotation_put(tsr_tracer *t, const tsr_function *f, const tsr_value *values,
+                        MlirOperation func, MlirAttribute *attrs);
+
+/* ---- policies ---- */
+enum { TSR_POLICY_OF_TYPES = 1, TSR_POLICY_OF_CACHES = 2, TSR_POLICY_OF_STATES = 4 };
+typedef struct tsr_policy {
+    const char *name;
+    unsigned of;
+    tsr_dtype dtype; /* of accum */
+} tsr_policy;
+typedef struct tsr_state_policy {
+    bool master;
+} tsr_state_policy;
+/* NULL: the value is no policy. */
+const tsr_policy *tsr_policy_get(tsr_value v);
+static inline const tsr_state_policy *tsr_state_get(tsr_value v) { return v.object->data; }
+tsr_value tsr_policy_refuse(tsr_evaluator *e, tsr_operator op, tsr_value a, tsr_value b,
+                            tsr_span span);
+/* Parameters of bf16 and f16 become parameters of f32 that are cast where they are read. */
+void tsr_master_make(tsr_tracer *t);
+
+/* ---- caches ---- */
+typedef struct tsr_cache {
+    tsr_type type;  /* batch, heads, room for tokens, width */
+    tsr_value k, v; /* POISON: it is empty */
+    bool rolling;
+} tsr_cache;
+/* A cache with tokens; NULL for other values. */
+static inline const tsr_cache *tsr_cache_get(tsr_value v) {
+    const tsr_cache *c = tsr_value_is(v, &tsr_cache_class) ? v.object->data : NULL;
+    return c && c->k.kind ? c : NULL;
+}
+tsr_value tsr_cache_replace(tsr_evaluator *e, tsr_value self, const MlirValue *values, size_t *at);
+bool tsr_cache_same(const tsr_object *a, const tsr_object *b);
+bool tsr_cache_check(tsr_evaluator *e, tsr_value annotation, tsr_value v, const char *name,
+                     tsr_span span);
+
 /* ---- ops ---- */
 /* Emits an op with `count` results at the span. The op's rule says the types of the results, unless
  * they are declared. False, reported, if it refuses the operands. */
@@ -97,6 +173,8 @@ tsr_value tsr_trace(tsr_evaluator *e, tsr_span span, const char *name, size_t op
 /* A tensor; a number or list of numbers becomes a constant with the element type of `like`. Null,
  * reported, for other values. */
 MlirValue tsr_trace_operand(tsr_evaluator *e, tsr_value v, tsr_value like, tsr_span span);
+/* A tensor of one value. */
+tsr_value tsr_trace_fill(tsr_evaluator *e, tsr_span span, const tsr_type *type, double value);
 /* The place of a span of the running code, with the calls in the function of Graph IR. */
 MlirLocation tsr_trace_location(tsr_evaluator *e, tsr_span span);
 MlirLocation tsr_trace_locate(const tsr_tracer *t, const tsr_source *source, tsr_span span);
@@ -129,16 +207,22 @@ tsr_value tsr_leaves_replace(tsr_evaluator *e, tsr_value value, const MlirValue 
 tsr_value tsr_library_find(void *user, const char *name);
 void tsr_library_names(void *user, void (*offer)(void *to, const char *name), void *to);
 
-/* The functions of rows OTHER. */
+/* The functions of rows OTHER and STDLIB, the values of rows NAME. */
 #define OP(what, op, parameters, about, example)
 #define FUNCTION(what, parameters, about, example)
 #define OTHER(what, parameters, about, example) tsr_builtin_run tsr_run_##what;
+#define STDLIB(what, parameters, about, example) tsr_builtin_run tsr_stdlib_##what;
+#define NAME(what, about, example) tsr_value tsr_name_##what(tsr_evaluator *e);
 #define LATER(what)
+#define STDLIB_LATER(what)
 #include "compiler/frontend/language/trace/library.def"
 #undef OP
 #undef FUNCTION
 #undef OTHER
+#undef STDLIB
+#undef NAME
 #undef LATER
+#undef STDLIB_LATER
 
 /* ---- entries ---- */
 tsr_value tsr_entry_decorate(tsr_evaluator *e, tsr_value self, const tsr_call *call);
