@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 enum { SLEEP_NS = 20 * 1000 * 1000, YIELD_NS = 2000, PAUSES = 4 };
-enum { STOPPED_NS = 10 * SLEEP_NS }; /* a longer time between two looks: this process was stopped */
+enum { STOPPED_NS = 10 * SLEEP_NS }; /* a longer time between two checks: this process was stopped */
 
 /* ---- positions of ranks ---- */
 
@@ -229,8 +229,8 @@ static tsr_result scan_ranks(tsr_ctx *ctx, shared_end *s, shared_wait *w, uint64
         TRY(ctx, scan_for_dead(ctx, s, false));
         TRY(ctx, scan_for_elsewhere(ctx, s, w));
     }
-    if (now - w->looked_ns > STOPPED_NS) w->stopped_ns += now - w->looked_ns;
-    w->looked_ns = now;
+    if (now - w->checked_ns > STOPPED_NS) w->stopped_ns += now - w->checked_ns;
+    w->checked_ns = now;
     if (s->base.deadline_ns && now - w->began_ns - w->stopped_ns >= s->base.deadline_ns)
         return fail_deadline(ctx, s);
     return TSR_SUCCESS;
@@ -243,7 +243,7 @@ tsr_result tsr_shared_wait_a_little(tsr_ctx *ctx, shared_end *s, shared_wait *w)
         return TSR_SUCCESS;
     }
     uint64_t now = tsr_clock_ns();
-    if (w->began_ns == 0) w->began_ns = w->scanned_ns = w->looked_ns = now;
+    if (w->began_ns == 0) w->began_ns = w->scanned_ns = w->checked_ns = now;
     if (atomic_load(&s->head->failed)) return adopt_failure(ctx, s);
     if (now - w->began_ns < s->spin_ns) {
         /* The awaited rank may need this CPU. */

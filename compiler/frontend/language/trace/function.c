@@ -302,7 +302,7 @@ static tsr_value emit_call(tsr_tracer *t, const specialisation *s, const tsr_lea
     return tsr_leaves_replace(e, s->returned, operands + count, &at);
 }
 
-static tsr_value apply_in_place(tsr_evaluator *e, const tsr_function *f, const tsr_value *values,
+static tsr_value apply_inline(tsr_evaluator *e, const tsr_function *f, const tsr_value *values,
                                 const tsr_call *call) {
     if (!tsr_annotation_check(e, f, values, call->span)) return TSR_POISON;
     tsr_value returned = tsr_evaluate_body(e, f, values, call);
@@ -320,7 +320,7 @@ tsr_value tsr_trace_apply(tsr_evaluator *e, const tsr_function *f, const tsr_val
         shared = shared && !can_change(values[i]);
         traced = traced || has_tensor(values[i]);
     }
-    if (!shared || !traced) return apply_in_place(e, f, values, call);
+    if (!shared || !traced) return apply_inline(e, f, values, call);
     for (size_t i = 0; i < count; i++) tsr_leaves_collect(e, values[i], &leaves);
     specialisation *s = find(t, f, values, count, &others);
     if (!s && (!check_limits(e, f, others, call->span) ||
