@@ -59,7 +59,7 @@ typedef struct shared_end {
 typedef struct shared_wait {
     uint64_t began_ns; /* 0: begins now */
     uint64_t scanned_ns;
-    uint64_t checked_ns;  /* when it last compared the deadline */
+    uint64_t checked_ns; /* when it last compared the deadline */
     uint64_t stopped_ns; /* how long this process did not run meanwhile: no rank is late for it */
     uint32_t bell, spins;
     uint32_t suspect; /* a rank that seems to run a different operation, plus one; 0: none */

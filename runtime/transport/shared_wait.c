@@ -23,7 +23,9 @@
 #include <unistd.h>
 
 enum { SLEEP_NS = 20 * 1000 * 1000, YIELD_NS = 2000, PAUSES = 4 };
-enum { STOPPED_NS = 10 * SLEEP_NS }; /* a longer time between two checks: this process was stopped */
+enum {
+    STOPPED_NS = 10 * SLEEP_NS
+}; /* a longer time between two checks: this process was stopped */
 
 /* ---- positions of ranks ---- */
 

@@ -185,7 +185,9 @@ def check_stores():
     with sqlite3.connect("other.db") as other:
         other.execute("CREATE TABLE t(x)")
     aot("tune", "--list", "--store", "other.db", code=2, says="'other.db' is an SQLite file, but no schedule store")
+    before = pathlib.Path("other.db").read_bytes()
     aot("tune", "p.mlir", "-o", "n.tsb", "--store", "other.db", code=2, says="no schedule store")
+    need(pathlib.Path("other.db").read_bytes() == before, "the file of another program was changed")
     need(not pathlib.Path("n.tsb").exists(), "a bundle was written")
     aot("tune", "--list", "--store", "missing.db", code=7, says="cannot open it")
     aot("tune", "--list", "--store", ".", code=7, says="")

@@ -104,14 +104,8 @@ static tsr_result read_number(tsr_ctx *ctx, tsr_schedule_store *store, const cha
     return result;
 }
 
-/* Makes the table of an empty file in one transaction, or checks the version of another. */
-static tsr_result prepare(tsr_ctx *ctx, tsr_schedule_store *store, bool writes) {
+static tsr_result check(tsr_ctx *ctx, tsr_schedule_store *store, bool writes) {
     int64_t application = 0, version = 0, tables = 0;
-    char sql[sizeof table_sql + 100];
-    if (writes) {
-        TRY(ctx, execute(ctx, store, "PRAGMA journal_mode=WAL;", "write it"));
-        TRY(ctx, execute(ctx, store, "BEGIN IMMEDIATE;", "write it"));
-    }
     TRY(ctx, read_number(ctx, store, "PRAGMA application_id;", &application));
     TRY(ctx, read_number(ctx, store, "PRAGMA user_version;", &version));
     TRY(ctx, read_number(ctx, store, "SELECT count(*) FROM sqlite_master;", &tables));
@@ -120,7 +114,18 @@ static tsr_result prepare(tsr_ctx *ctx, tsr_schedule_store *store, bool writes) 
     if (version > VERSION)
         FAIL(ctx, TSR_VERSION, "schedule store '%s' has version %" PRId64 "; this is version %d",
              store->path, version, VERSION);
+    return TSR_SUCCESS;
+}
+
+/* Makes the table of an empty file in one transaction, or checks the version of another. A file
+ * that is no store of this version is not changed; another process may make the table meanwhile. */
+static tsr_result prepare(tsr_ctx *ctx, tsr_schedule_store *store, bool writes) {
+    char sql[sizeof table_sql + 100];
+    TRY(ctx, check(ctx, store, writes));
     if (!writes) return TSR_SUCCESS;
+    TRY(ctx, execute(ctx, store, "PRAGMA journal_mode=WAL;", "write it"));
+    TRY(ctx, execute(ctx, store, "BEGIN IMMEDIATE;", "write it"));
+    TRY(ctx, check(ctx, store, writes));
     snprintf(sql, sizeof sql, "%s PRAGMA application_id=%d; PRAGMA user_version=%d; COMMIT;",
              table_sql, APPLICATION, VERSION);
     return execute(ctx, store, sql, "write it");

@@ -303,7 +303,7 @@ static tsr_value emit_call(tsr_tracer *t, const specialisation *s, const tsr_lea
 }
 
 static tsr_value apply_inline(tsr_evaluator *e, const tsr_function *f, const tsr_value *values,
-                                const tsr_call *call) {
+                              const tsr_call *call) {
     if (!tsr_annotation_check(e, f, values, call->span)) return TSR_POISON;
     tsr_value returned = tsr_evaluate_body(e, f, values, call);
     bool fits = tsr_annotation_check_result(e, f, values, returned, call->span);
