@@ -26,7 +26,7 @@ SCHEMAS = {
     "application/vnd.tessera.schedule.v1+json": "schedule", "application/vnd.tessera.provenance.v1+json": "provenance",
     "application/vnd.tessera.external.v1+json": "external", "application/vnd.tessera.position.v1+json": "position"}
 MAY_MISS = ("annotations", "variant", "tile", "startedOn", "metadata", "org.opencontainers.image.title", "org.cncf.model.filepath",
-            "dev.tessera.compression", "file", "kind", "of", "a", "b", "stream", "batch", "rowsIndependent", "targets")
+            "dev.tessera.compression", "file", "kind", "of", "a", "b", "stream", "batch", "rowsIndependent", "targets", "signature")
 FREE = ("options", "version", "data", "predicate", "hyperparameters")  # objects whose members have arbitrary names
 checkers, seen, refused = {}, {}, 0
 
