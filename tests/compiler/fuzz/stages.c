@@ -333,6 +333,8 @@ static bool make_llvm(run *r) {
     emit.module = LLVMModuleCreateWithNameInContext("tessera", emit.llvm);
     emit.builder = LLVMCreateBuilderInContext(emit.llvm);
     LLVMSetTarget(emit.module, r->target->triple);
+    /* The verifier requires the address space of local variables. */
+    if (r->target->family == TSR_FAMILY_HIP) LLVMSetDataLayout(emit.module, "e-p5:32:32-A5");
     tsr_result result = tsr_emit_module(&emit, device, note, sizeof note, launches);
     if (!result.code && LLVMVerifyModule(emit.module, LLVMReturnStatusAction, &message))
         result = tsr_fail_(&r->ctx, TSR_INTERNAL, 0, __FILE__, __LINE__,
