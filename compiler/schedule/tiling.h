@@ -7,8 +7,9 @@
 #define TSR_COMPILER_SCHEDULE_TILING_H
 
 #include "compiler/ir/mlir.h"
+#include "compiler/schedule/measured.h"
 
-enum { TSR_TILE_SIZES_MAX = 12, TSR_TILE_CANDIDATES_MAX = 24 };
+enum { TSR_TILE_SIZES_MAX = TSR_MEASURED_SIZES_MAX, TSR_TILE_CANDIDATES_MAX = 24 };
 
 typedef enum tsr_tiling_kind {
     TSR_TILING_NONE, /* nothing is decided */

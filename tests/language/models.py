@@ -241,6 +241,8 @@ REFUSED = [
     (entry('return {"y": x}', 'x: Tensor["3*D", f32]'), "4:1: error: [TSR-0231] entry '@f': no argument has the dim 'D', which would say its size"),
     (entry('return {"y": reshape(x, (-1, -1))}'), '5:29: error: [TSR-0912] no size in the place of -1 holds the elements of 4x6xf32; one -1 is allowed'),
     (entry('return {"y": g(x)}', above=function_of('x: Tensor["B", "D"]', above='@constraints("D % 4 == 0")\n')), '4:1: error: [TSR-0264] func.func: \'@g\': "D % 4 == 0" does not hold: \'D\' = 6 (argument 0, dim 1); pad \'D\' to 8'),
+    (entry('return {"y": g(x)}', above=function_of('x: Tensor["B", "D"]', above='@constraints("D % 4 == 0")\n@constraints("B % 2 == 0")\n')), '5:1: error: [TSR-0264] func.func: \'@g\': "D % 4 == 0" does not hold: \'D\' = 6 (argument 0, dim 1); pad \'D\' to 8'),
+    (entry('return {"y": g(x)}', above=function_of('x: Tensor["B", "D"]', above='@deterministic(seed=1)\n@deterministic(seed=2)\n')), '3:2: error: [TSR-0915] @deterministic stands twice before g()'),
     (entry('return {"y": g(x)}', above=function_of('x: Tensor["B", "D"]', above='@constraints("D %% 4")\n')), '4:1: error: [TSR-0262] func.func: \'@g\': "D %% 4", at character 6: expected ==, !=, <, <=, >, >= or in'),
     (entry('return {"y": g(x)}', above=function_of('x', above='@constraints(4)\n')), '3:14: error: [TSR-0911] expected a text, as "D % 8 == 0", not int'),
     (entry('return {"y": g(x)}', above=function_of('x', above='@deterministic(seed=-1)\n')), '3:21: error: [TSR-0912] the seed is -1; expected 0 to 4294967295'),

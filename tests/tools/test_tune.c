@@ -51,6 +51,8 @@ typedef struct fixture {
     tsr_tune_search search;
 } fixture;
 
+static uint64_t budget_ns;
+
 /* Two kernels with the safe size 1 and the candidates 5, 4, 3, 2. */
 static void run(fixture *f, const double *first, const double *second) {
     static const char *const signatures[] = {"a", "b"};
@@ -71,6 +73,7 @@ static void run(fixture *f, const double *first, const double *second) {
     f->search = (tsr_tune_search){.target = "cpu:x86-64-v2",
                                   .device = &device,
                                   .stop = &stop,
+                                  .budget_ns = budget_ns,
                                   .build = build,
                                   .arena = &f->arena,
                                   .kernels = f->kernels,
@@ -83,6 +86,7 @@ static fixture f;
 static void begin(void) {
     confirm_factor = 1;
     stop = 0;
+    budget_ns = 0;
 }
 
 static void end(void) {
@@ -133,6 +137,16 @@ Test(tune, a_signal_ends_the_search) {
     stop = 1;
     run(&f, (double[]){ANY, 10, 9, 5, 7, 20}, (double[]){ANY, 10, 11, 4, 13, 14});
     cr_assert(!f.search.is_complete && f.search.trials == 0 && f.kernels[0].plan.sizes[0] == 1);
+}
+
+Test(tune, the_budget_ends_the_search) {
+    budget_ns = 1;
+    run(&f, (double[]){ANY, 10, 9, 5, 7, 20}, (double[]){ANY, 10, 11, 4, 13, 14});
+    cr_assert(!f.search.is_complete && f.search.trials < 8 && f.kernels[0].plan.count == 1);
+    end();
+    budget_ns = UINT64_MAX;
+    run(&f, (double[]){ANY, 10, 9, 5, 7, 20}, (double[]){ANY, 10, 11, 4, 13, 14});
+    cr_assert(f.search.is_complete && f.search.trials == 8);
 }
 
 /* Binomial tail of 12 pairs: 10 wins 1.93 %, 11 wins 0.32 %. */

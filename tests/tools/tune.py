@@ -169,7 +169,7 @@ def check_artifact():
     refuse(lambda d: d.update(formatVersion=2), 3, "formatVersion is 2; expected 1")
     refuse(lambda d: d["plans"][0].pop("arch"), 8, "arch")
     refuse(lambda d: d["plans"][0].update(sizes=[1] * 13), 8, "'sizes' has 13 elements; expected 1 to 12")
-    refuse(lambda d: d["plans"][0].update(sizes=["4"]), 8, "an element of 'sizes' is no number")
+    refuse(lambda d: d["plans"][0].update(sizes=["4"]), 8, "an element of 'sizes' is not a number")
     # Of a tile that the kernel cannot have, and of another number of sizes.
     refuse(lambda d: [plan.update(sizes=[99, 16, 96, 1, 60]) for plan in d["plans"]], 9, r"rows is 99; expected at most \d+", build=True)
     refuse(lambda d: [plan.update(sizes=[4, 16]) for plan in d["plans"]], 9, "2 sizes were stored; expected 5", build=True)

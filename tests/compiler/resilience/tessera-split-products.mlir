@@ -41,3 +41,24 @@ func.func @others(%x: tensor<8x4xf32> {tessera.data = "x"}) -> (tensor<8x2xf32> 
   %y = tessera.add %last, %sum : (tensor<8x2xf32>, tensor<2xf32>) -> tensor<8x2xf32>
   return %y : tensor<8x2xf32>
 }
+
+// -----
+// A value that is read twice is computed once for each slice.
+// CHECK-LABEL: func.func @shared
+// CHECK-COUNT-3: tessera.mul
+// CHECK: tessera.slice
+// CHECK-COUNT-3: tessera.mul
+// CHECK: tessera.slice
+// CHECK-COUNT-3: tessera.mul
+// CHECK-NOT: tessera.mul
+// CHECK: return
+func.func @shared(%x: tensor<8x4xf32> {tessera.data = "x"}) -> (tensor<8x2xf32> {tessera.name = "y"}) attributes {tessera.entry = "train"} {
+  %w = tessera.param "w" {tessera.layout_axis = "model", tessera.layout_dim = 1 : i64} init = #tessera.constant<1.0> : tensor<4x4xf32>
+  %m = tessera.matmul %x, %w : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+  %a = tessera.mul %m, %m : tensor<8x4xf32>
+  %b = tessera.mul %a, %a : tensor<8x4xf32>
+  %c = tessera.mul %b, %b : tensor<8x4xf32>
+  %p:2 = tessera.split %c {axis = 1 : i64} : tensor<8x4xf32> -> tensor<8x2xf32>, tensor<8x2xf32>
+  %s = tessera.add %p#0, %p#1 : tensor<8x2xf32>
+  return %s : tensor<8x2xf32>
+}

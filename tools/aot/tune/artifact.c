@@ -81,7 +81,7 @@ static tsr_result read_sizes(tsr_ctx *ctx, const struct cJSON *object,
              count, TSR_MEASURED_SIZES_MAX);
     cJSON_ArrayForEach(size, sizes) {
         if (!cJSON_IsNumber(size))
-            FAIL(ctx, TSR_DATA, "%s: an element of 'sizes' is no number", options->subject);
+            FAIL(ctx, TSR_DATA, "%s: an element of 'sizes' is not a number", options->subject);
         plan->sizes[plan->count++] = (int64_t)size->valuedouble;
     }
     return TSR_SUCCESS;

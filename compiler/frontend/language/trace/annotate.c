@@ -359,20 +359,22 @@ static MlirAttribute replace_names(const names *n, const char *text) {
     return attr;
 }
 
+/* The constraints of all decorators of the function, from the first one on. */
 static void put_constraints(const names *n, const tsr_function *f, MlirOperation func) {
     tsr_tracer *t = tsr_tracer_of(n->e);
+    size_t count = 0, capacity = 1;
+    for (const tsr_promise *p = t->promises; p; p = p->next) capacity += p->constraint_count;
+    MlirAttribute *list = TSR_NEW(t->e.arena, MlirAttribute, capacity);
+    TSR_NEED(list);
     for (const tsr_promise *p = t->promises; p; p = p->next) {
         if (p->function != f->node) continue;
-        MlirAttribute *list = TSR_NEW(t->e.arena, MlirAttribute, p->constraint_count + 1);
-        TSR_NEED(list);
         for (size_t i = 0; i < p->constraint_count; i++)
-            list[i] = replace_names(n, p->constraints[i]);
-        if (p->constraint_count)
-            tsr_op_set(func, TSR_CONSTRAINTS_NAME,
-                       mlirArrayAttrGet(t->context, (intptr_t)p->constraint_count, list));
+            list[count++] = replace_names(n, p->constraints[i]);
         if (!mlirAttributeIsNull(p->deterministic))
             tsr_op_set(func, TSR_DETERMINISTIC_NAME, p->deterministic);
     }
+    if (count)
+        tsr_op_set(func, TSR_CONSTRAINTS_NAME, mlirArrayAttrGet(t->context, (intptr_t)count, list));
 }
 
 static bool has_promise(const tsr_tracer *t, const tsr_function *f) {

@@ -123,20 +123,7 @@ static tsr_value run_known(tsr_evaluator *e, const op_row *row, const tsr_call *
         (void)self;                                                                                \
         return run_known(e, &row, call);                                                           \
     }
-#define FUNCTION(what, parameters, about, example)
-#define OTHER(what, parameters, about, example)
-#define STDLIB(what, parameters, about, example)
-#define NAME(what, about, example)
-#define LATER(what)
-#define STDLIB_LATER(what)
 #include "compiler/frontend/language/trace/library.def"
-#undef OP
-#undef FUNCTION
-#undef OTHER
-#undef STDLIB
-#undef NAME
-#undef LATER
-#undef STDLIB_LATER
 
 /* ---- shapes, types ---- */
 
@@ -569,17 +556,9 @@ static const tsr_builtin functions[] = {
 #define OTHER(what, parameters, about, example) {.name = #what, .run = tsr_run_##what},
 #define STDLIB(what, parameters, about, example)                                                   \
     {.name = STDLIB_PREFIX #what, .run = tsr_stdlib_##what},
-#define NAME(what, about, example)
 #define LATER(what) {.name = #what, .run = run_later},
 #define STDLIB_LATER(what) {.name = STDLIB_PREFIX #what, .run = run_later},
 #include "compiler/frontend/language/trace/library.def"
-#undef OP
-#undef FUNCTION
-#undef OTHER
-#undef STDLIB
-#undef NAME
-#undef LATER
-#undef STDLIB_LATER
 };
 
 /* Values that are no functions. */
@@ -587,21 +566,8 @@ static const struct {
     const char *name;
     tsr_value (*make)(tsr_evaluator *e);
 } values[] = {
-#define OP(what, op, parameters, about, example)
-#define FUNCTION(what, parameters, about, example)
-#define OTHER(what, parameters, about, example)
-#define STDLIB(what, parameters, about, example)
 #define NAME(what, about, example) {#what, tsr_name_##what},
-#define LATER(what)
-#define STDLIB_LATER(what)
 #include "compiler/frontend/language/trace/library.def"
-#undef OP
-#undef FUNCTION
-#undef OTHER
-#undef STDLIB
-#undef NAME
-#undef LATER
-#undef STDLIB_LATER
 };
 
 static const char *const type_name = "Tensor";

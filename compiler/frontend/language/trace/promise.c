@@ -7,6 +7,12 @@
 
 #include <inttypes.h>
 
+static bool is_stated(const tsr_tracer *t, const tsr_ast *function) {
+    for (const tsr_promise *p = t->promises; p; p = p->next)
+        if (p->function == function && !mlirAttributeIsNull(p->deterministic)) return true;
+    return false;
+}
+
 static tsr_value state(tsr_evaluator *e, tsr_value self, const tsr_call *call) {
     tsr_tracer *t = tsr_tracer_of(e);
     tsr_promise *own = tsr_arena_memdup(e->arena, self.object->data, sizeof *own);
@@ -15,6 +21,10 @@ static tsr_value state(tsr_evaluator *e, tsr_value self, const tsr_call *call) {
         return tsr_evaluate_fail(e, call->span, TSR_DIAG_EVALUATE_CALL,
                                  "the decorator stands directly before a function");
     own->function = call->args[0].value.function->node;
+    if (!mlirAttributeIsNull(own->deterministic) && is_stated(t, own->function))
+        return tsr_evaluate_fail(e, call->span, TSR_DIAG_EVALUATE_CALL,
+                                 "@deterministic stands twice before %s()",
+                                 call->args[0].value.function->name);
     own->next = t->promises;
     t->promises = own;
     return call->args[0].value;

@@ -208,21 +208,10 @@ tsr_value tsr_library_find(void *user, const char *name);
 void tsr_library_names(void *user, void (*offer)(void *to, const char *name), void *to);
 
 /* The functions of rows OTHER and STDLIB, the values of rows NAME. */
-#define OP(what, op, parameters, about, example)
-#define FUNCTION(what, parameters, about, example)
 #define OTHER(what, parameters, about, example) tsr_builtin_run tsr_run_##what;
 #define STDLIB(what, parameters, about, example) tsr_builtin_run tsr_stdlib_##what;
 #define NAME(what, about, example) tsr_value tsr_name_##what(tsr_evaluator *e);
-#define LATER(what)
-#define STDLIB_LATER(what)
 #include "compiler/frontend/language/trace/library.def"
-#undef OP
-#undef FUNCTION
-#undef OTHER
-#undef STDLIB
-#undef NAME
-#undef LATER
-#undef STDLIB_LATER
 
 /* ---- entries ---- */
 tsr_value tsr_entry_decorate(tsr_evaluator *e, tsr_value self, const tsr_call *call);
